@@ -1,0 +1,178 @@
+"""Traversal: one way to visit and one way to rebuild, with an entry for every node.
+
+``visit(node)`` calls ``visit_<name>`` (``visit_add``, ``visit_for``, ``visit_tile_primitive_call`` …).  The default entry
+goes to the children; override the ones that matter.  Mutators keep an unchanged node as it is, so sharing survives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import expr as _expr
+from . import stmt as _stmt
+from .buffer import Buffer, BufferRegion
+from .exec_scope import ScopeIdDef
+from .expr import Expr, Range, Var
+from .node import fields, is_node, replace
+from .stmt import Stmt
+from .tile import LambdaExpr, TilePrimitiveCall
+
+
+def snake_case(name: str) -> str:
+    """``TilePrimitiveCall`` -> ``tile_primitive_call``, ``EQ`` -> ``eq``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _node_classes(module: Any, base: type) -> tuple[type, ...]:
+    found = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, base) and "type_key" in c.__dict__]
+    return tuple(found)
+
+
+EXPR_NODES: tuple[type, ...] = _node_classes(_expr, Expr)
+STMT_NODES: tuple[type, ...] = (*_node_classes(_stmt, Stmt), TilePrimitiveCall)
+#: Nodes that are neither but have children worth an entry.
+OTHER_NODES: tuple[type, ...] = (Range, Buffer, BufferRegion, ScopeIdDef, LambdaExpr)
+
+# A Buffer is reached from its uses; its own fields (shape, offset, address) are visited where it is declared only,
+# else every access would visit them again.
+_DECLARATIONS = (_stmt.AllocBuffer, _stmt.DeclBuffer)
+
+
+class _Functor:
+    """Dispatch by class name."""
+
+    def visit(self, value: Any) -> Any:
+        """Dispatch on the class of ``value``; tuples and dicts are visited member by member, other values are leaves."""
+        if isinstance(value, tuple):
+            return self._visit_tuple(value)
+        if isinstance(value, dict):
+            return self._visit_dict(value)
+        if not is_node(value):
+            return self._leaf(value)
+        handler = _HANDLERS.get(type(value))
+        return getattr(self, handler)(value) if handler else self._leaf(value)
+
+    __call__ = visit
+
+    def _visit_tuple(self, value: tuple[Any, ...]) -> Any:
+        raise NotImplementedError
+
+    def _visit_dict(self, value: dict[Any, Any]) -> Any:
+        raise NotImplementedError
+
+    def _leaf(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class ExprVisitor(_Functor):
+    """Visits expressions and what hangs on them; results are not collected."""
+
+    def _visit_tuple(self, value: tuple[Any, ...]) -> None:
+        for v in value:
+            self.visit(v)
+
+    def _visit_dict(self, value: dict[Any, Any]) -> None:
+        for v in value.values():
+            self.visit(v)
+
+    def _leaf(self, value: Any) -> None:
+        return None
+
+    def visit_children(self, value: Any) -> None:
+        """Visit every field of a node."""
+        for _, child in fields(value):
+            self.visit(child)
+
+    def visit_buffer(self, value: Buffer) -> None:
+        """A use of a buffer; its fields are visited at its declaration (``visit_buffer_fields``)."""
+
+    def visit_buffer_fields(self, value: Buffer) -> None:
+        """Shape, strides, offset and address of a buffer."""
+        for child in (value.shape, value.strides, value.elem_offset, value.allocated_addr):
+            self.visit(child)
+
+
+class StmtVisitor(ExprVisitor):
+    """Visits statements and the expressions in them."""
+
+    def visit_children(self, value: Any) -> None:
+        super().visit_children(value)
+        if isinstance(value, _DECLARATIONS):
+            self.visit_buffer_fields(value.buffer)
+
+
+class ExprMutator(_Functor):
+    """Rebuilds expressions: an entry returns the new node; a node whose fields didn't change is returned as it is."""
+
+    def _visit_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        new = tuple(self.visit(v) for v in value)
+        return value if all(a is b for a, b in zip(value, new)) else new
+
+    def _visit_dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        new = {k: self.visit(v) for k, v in value.items()}
+        return value if all(value[k] is new[k] for k in value) else new
+
+    def _leaf(self, value: Any) -> Any:
+        return value
+
+    def visit_children(self, value: Any) -> Any:
+        """The node with each field replaced by what visiting it gives."""
+        if isinstance(value, Var):
+            return value
+        return replace(value, **{name: self.visit(child) for name, child in fields(value)})
+
+    def visit_buffer(self, value: Buffer) -> Buffer:
+        """A use of a buffer; override to rename buffers consistently."""
+        return value
+
+
+class StmtMutator(ExprMutator):
+    """Rebuilds statements.  A sequence is flattened when a member becomes a sequence; a member that becomes None goes."""
+
+    def visit_seq_stmt(self, value: _stmt.SeqStmt) -> Stmt:
+        new = tuple(self.visit(s) for s in value.seq)
+        if all(a is b for a, b in zip(value.seq, new)):
+            return value
+        return _stmt.seq(s for s in new if s is not None)
+
+
+_HANDLERS: dict[type, str] = {}
+for _cls in (*EXPR_NODES, *STMT_NODES, *OTHER_NODES):
+    _HANDLERS[_cls] = _name = f"visit_{snake_case(_cls.__name__)}"
+    for _base in (ExprVisitor, StmtVisitor, ExprMutator, StmtMutator):
+        if not hasattr(_base, _name):
+            setattr(_base, _name, lambda self, value: self.visit_children(value))
+
+
+def post_order_visit(root: Any, action: Callable[[Any], None]) -> None:
+    """Call ``action`` on every node below ``root``, children first; a shared node once."""
+    seen: set[int] = set()
+
+    class Walk(StmtVisitor):
+        def visit(self, value: Any) -> None:
+            if is_node(value):
+                if id(value) in seen:
+                    return
+                seen.add(id(value))
+            super().visit(value)
+            if is_node(value):
+                action(value)
+
+        __call__ = visit
+
+    Walk().visit(root)
+
+
+def substitute(root: Any, mapping: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> Any:
+    """``root`` with variables (and buffers, where given) replaced."""
+
+    class Substitute(StmtMutator):
+        def visit_var(self, value: Var) -> Expr:
+            return mapping.get(value, value)
+
+        def visit_buffer(self, value: Buffer) -> Buffer:
+            return (buffers or {}).get(value, value)
+
+    return Substitute().visit(root)
