@@ -1,0 +1,208 @@
+"""Matrix and instruction descriptors: published values, round trips, and where elements lie."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tirx_eq.errors import PtxError
+from tirx_eq.ptx.descriptor import (
+    SWIZZLES,
+    MatrixDescriptor,
+    decode_instruction_descriptor,
+    element_address,
+    element_offset,
+    k_advance,
+)
+from tirx_eq.ptx.idesc import ACCUMULATORS, OPERAND_CODES, BlockScaledDescriptor, InstructionDescriptor
+
+MODES = sorted(SWIZZLES)
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "value"),
+    [
+        (InstructionDescriptor("f16", 128, 128, "f16", "f16"), 0x08200010),
+        (InstructionDescriptor("f16", 128, 128, "bf16", "bf16"), 0x08200490),
+        (InstructionDescriptor("f16", 128, 256, "bf16", "bf16"), 0x08400490),
+        (InstructionDescriptor("f16", 128, 256, "f16", "f16", transpose_b=True), 0x08410010),
+    ],
+)
+def test_published_instruction_descriptors(descriptor, value):
+    assert descriptor.encode() == value
+    assert decode_instruction_descriptor(value, "kind::f16") == descriptor
+    descriptor.validate(cta_group=1)
+
+
+def test_block_scaled_bits_one_by_one():
+    base = BlockScaledDescriptor("mxf8f6f4", 128, 128, "e4m3", "e4m3")
+    assert base.encode() == 1 << 23 | 16 << 17 | 1 << 27
+    assert BlockScaledDescriptor("mxf8f6f4", 256, 128, "e4m3", "e2m1", sfb_id=3).encode() == (
+        1 << 23 | 16 << 17 | 2 << 27 | 5 << 10 | 3 << 4
+    )
+    nv = BlockScaledDescriptor("mxf4nvf4", 256, 64, "e2m1", "e2m1", scale_type="ue4m3", sfa_id=2, k96=True)
+    assert nv.encode() == 1 << 7 | 1 << 10 | 8 << 17 | 2 << 27 | 2 << 29 | 1 << 31
+    assert nv.k == 96
+
+
+def test_matrix_descriptor_units():
+    descriptor = MatrixDescriptor(start=0, lbo=16, sbo=1024, swizzle="128B")
+    assert descriptor.encode() == 0x4000404000010000
+    assert descriptor.encode() != 0x4000440000010000  # the byte distance written raw
+    moved = descriptor.advance_elements(36864, 16)
+    assert moved.encode() - descriptor.encode() == 4608
+    with pytest.raises(PtxError, match="not a multiple of 16 bytes"):
+        descriptor.advance_elements(4, 16)
+    with pytest.raises(PtxError, match="stride byte offset of 1000 bytes is not a multiple of 16"):
+        MatrixDescriptor(0, 16, 1000)
+    with pytest.raises(PtxError, match="outside"):
+        MatrixDescriptor(1 << 18, 16, 1024)
+
+
+def test_mode_codes():
+    assert {m.name: m.code for m in SWIZZLES.values()} == {
+        "none": 0, "128B_ATOM_32B": 1, "128B": 2, "64B": 4, "32B": 6,
+    }  # fmt: skip
+    for code in (3, 5, 7):
+        with pytest.raises(PtxError, match=f"swizzle code {code} is not defined"):
+            MatrixDescriptor.decode(0x4000404000010000 & ~(7 << 61) | code << 61)
+    with pytest.raises(PtxError, match="bits 46-48"):
+        MatrixDescriptor.decode(0x4000404000010000 & ~(7 << 46))
+    with pytest.raises(PtxError, match="reserved"):
+        MatrixDescriptor.decode(0x4000404000010000 | 1 << 55)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 0x3FFF), st.integers(0, 0x3FFF), st.integers(0, 0x3FFF), st.sampled_from(MODES), st.integers(0, 7),
+    st.booleans(),
+)  # fmt: skip
+def test_matrix_descriptor_round_trip(start, lbo, sbo, mode, base, absolute):
+    descriptor = MatrixDescriptor(start * 16, lbo * 16, sbo * 16, mode, base, absolute)
+    assert MatrixDescriptor.decode(descriptor.encode()) == descriptor
+    assert descriptor.template == descriptor.encode() - start
+
+
+@st.composite
+def dense(draw):
+    kind = draw(st.sampled_from(sorted(ACCUMULATORS)))
+    a = draw(st.sampled_from(sorted(OPERAND_CODES[kind])))
+    b = a if kind == "f16" else draw(st.sampled_from(sorted(OPERAND_CODES[kind])))
+    d = draw(st.sampled_from([t for t in ACCUMULATORS[kind] if t != "f16" or a != "bf16"]))
+    movable = ("f16", "bf16", "tf32", "e4m3", "e5m2", "u8", "s8")
+    sparse = draw(st.booleans())
+    return InstructionDescriptor(
+        kind, draw(st.sampled_from([32, 64, 128, 256])), 8 * draw(st.integers(1, 32)), a, b, d,
+        transpose_a=a in movable and draw(st.booleans()), transpose_b=b in movable and draw(st.booleans()),
+        negate_a=kind != "i8" and draw(st.booleans()), negate_b=kind != "i8" and draw(st.booleans()),
+        saturate=kind == "i8" and draw(st.booleans()), sparse=sparse, sparsity=draw(st.integers(0, 3)) if sparse else 0,
+        max_shift=draw(st.sampled_from([0, 8, 16, 32])),
+    )  # fmt: skip
+
+
+@st.composite
+def scaled(draw):
+    kind = draw(st.sampled_from(["mxf8f6f4", "mxf4", "mxf4nvf4"]))
+    a, b = (draw(st.sampled_from(sorted(OPERAND_CODES[kind]))) for _ in "ab")
+    wide = kind == "mxf8f6f4"
+    ids = st.sampled_from([0, 1, 2, 3] if wide else [0, 2])
+    sparse = draw(st.booleans())
+    return BlockScaledDescriptor(
+        kind, draw(st.sampled_from([128, 256])), 8 * draw(st.integers(1, 32)), a, b,
+        draw(st.sampled_from(["ue8m0", "ue4m3"])) if kind == "mxf4nvf4" else "ue8m0", draw(ids), draw(ids),
+        transpose_a=a in ("e4m3", "e5m2") and draw(st.booleans()),
+        transpose_b=b in ("e4m3", "e5m2") and draw(st.booleans()),
+        negate_a=draw(st.booleans()), negate_b=draw(st.booleans()), sparse=sparse,
+        k96=not wide and not sparse and draw(st.booleans()),
+    )  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.one_of(dense(), scaled()))
+def test_instruction_descriptor_round_trip(descriptor):
+    value = descriptor.encode()
+    assert 0 <= value < 1 << 32
+    assert decode_instruction_descriptor(value, descriptor.kind) == descriptor
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: InstructionDescriptor("f16", 128, 128, "e4m3", "e4m3"), "A type e4m3 is not one of kind f16"),
+        (lambda: InstructionDescriptor("f16", 128, 128, "bf16", "bf16", "f16"), "D type f16 needs f16 operands"),
+        (lambda: InstructionDescriptor("tf32", 128, 128, "tf32", "tf32", "f16"), "D type f16 is not one of kind tf32"),
+        (lambda: InstructionDescriptor("i8", 128, 128, "s8", "s8", "s32", negate_a=True), "cannot negate"),
+        (lambda: InstructionDescriptor("f8f6f4", 128, 128, "e2m1", "e4m3", transpose_a=True), "must be K-major"),
+        (lambda: InstructionDescriptor("f16", 128, 12, "f16", "f16"), "N = 12"),
+        (lambda: InstructionDescriptor("f16", 192, 128, "f16", "f16").validate(), "M = 192 is not in {64, 128}"),
+        (lambda: InstructionDescriptor("f16", 128, 24, "f16", "f16").validate(), "N = 24 is not permitted"),
+        (lambda: InstructionDescriptor("f16", 64, 24, "f16", "f16").validate(2), "M = 64 is not in {128, 256}"),
+        (lambda: BlockScaledDescriptor("mxf4", 128, 128, "e2m1", "e2m1", "ue4m3"), "scale type ue4m3"),
+        (lambda: BlockScaledDescriptor("mxf4", 128, 128, "e2m1", "e2m1", sfa_id=1), "SFA id 1"),
+        (lambda: decode_instruction_descriptor(0xFFFFFFFF, "f16"), "reserved bits"),
+        (lambda: decode_instruction_descriptor(0x08200010 | 5 << 7, "f16"), "A type code 5 is not defined"),
+    ],
+)
+def test_instruction_descriptor_refusals(make, message):
+    with pytest.raises(PtxError, match=message.replace("{", r"\{").replace("}", r"\}")):
+        make()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("major", ["K", "MN"])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_canonical_layout_is_a_bijection_onto_the_dense_tile(mode, major, bits):
+    """A densely packed tile of 64 rows and 32 bytes of K fills its bytes exactly once, before and after the swizzle."""
+    if major == "K" and mode == "128B_ATOM_32B":
+        with pytest.raises(PtxError, match="MN-major operands only"):
+            element_offset(major, mode, 16, 1024, bits, 0, 0)
+        return
+    span, size = SWIZZLES[mode].span, bits // 8
+    rows = 128
+    k = (span or 32) // size if major == "K" else 32
+    if mode == "none":
+        lbo, sbo = (rows * 16, 128) if major == "K" else (rows * size * 8, 128)
+    elif major == "K":
+        lbo, sbo = 16, 8 * span
+    else:
+        groups = k // SWIZZLES[mode].rows
+        sbo = SWIZZLES[mode].rows * span
+        lbo = groups * sbo
+    descriptor = MatrixDescriptor(4096, lbo, sbo, mode)
+    linear = {element_offset(major, mode, lbo, sbo, bits, r, c) for r in range(rows) for c in range(k)}
+    assert linear == set(range(0, rows * k * size, size))
+    absolute = {element_address(descriptor, major, bits, r, c) for r in range(rows) for c in range(k)}
+    assert absolute == {4096 + x for x in linear}
+
+
+@pytest.mark.parametrize("mode", ["32B", "64B", "128B"])
+def test_k_advance_names_the_same_elements(mode):
+    """The tile advanced along K is the tile: adding bytes to the start and then swizzling is exact inside an atom."""
+    span, rows, bits = SWIZZLES[mode].span, 64, 16
+    tile = MatrixDescriptor(8192, 16, 8 * span, mode)
+    pitch = rows * span
+    for k0 in range(0, 2 * span // 2, 16):
+        moved = tile.advance(k_advance("K", mode, 16, 8 * span, bits, k0, pitch))
+        column, inside = divmod(k0 * 2, span)
+        for row in range(rows):
+            for k in range(16):
+                linear = 8192 + column * pitch + (row // 8) * 8 * span + (row % 8) * span + inside + 2 * k
+                assert element_address(moved, "K", bits, row, k) == SWIZZLES[mode].apply(linear)
+
+
+def test_k_advance_refusals():
+    with pytest.raises(PtxError, match="not a multiple of 16 bytes"):
+        k_advance("K", "128B", 16, 1024, 16, 4)
+    with pytest.raises(PtxError, match="its pitch is needed"):
+        k_advance("K", "128B", 16, 1024, 16, 64)
+    with pytest.raises(PtxError, match="not a multiple of 8"):
+        k_advance("MN", "128B", 1024, 2048, 16, 4)
+    assert k_advance("MN", "128B", 1024, 2048, 16, 16) == 4096
+    assert k_advance("K", "none", 2048, 128, 16, 16) == 4096
+
+
+def test_tile_alignment():
+    MatrixDescriptor(1024, 16, 1024, "128B").check_alignment()
+    with pytest.raises(PtxError, match="1024-byte pattern"):
+        MatrixDescriptor(512, 16, 1024, "128B").check_alignment()
