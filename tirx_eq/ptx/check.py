@@ -198,7 +198,7 @@ def fits(register: str, type_: str, wide: bool = False) -> bool:
     have, need = int(register[1:]), TYPE_BITS[type_]
     if type_ in ("f32", "f64"):
         return have == need
-    return have == need or (wide and have > need) or (need == 8 and have == 16 and wide)
+    return have == need or (wide and have > need and type_[0] in "bus")
 
 
 def _address(match: Match, spec: Operand, value: Operandish, fail: Callable[[str], PtxError]) -> str:

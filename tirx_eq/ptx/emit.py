@@ -53,7 +53,7 @@ class Emitter:
     # -- registers -----------------------------------------------------------------------------------------------
 
     def reg(self, type: str) -> Reg:
-        """A new virtual register: "pred", "b16", "b32", "b64", "f32", "f64" or "b128" (u/s types mean b)."""
+        """A new virtual register: "pred", "b8", "b16", "b32", "b64", "f32", "f64" or "b128" (u/s types mean b)."""
         register = register_class(type)
         index = self._counts[register]
         self._counts[register] += 1
@@ -85,7 +85,7 @@ class Emitter:
         A list in ``operands`` is a vector.  ``pred`` guards the instruction.  Raises ``PtxError`` naming the instruction,
         the operand and the rule it breaks.
         """
-        values: list[Operandish] = [Vec(tuple(o)) if isinstance(o, list | tuple) else o for o in operands]
+        values = [_as_operand(o) for o in operands]
         match, spelled = self._resolve(opcode, values)
         for value in values:
             self._check_registers(opcode, value)
@@ -137,6 +137,8 @@ class Emitter:
         if spec is None or not spec.dst:
             raise PtxError(f"{opcode}: the instruction has no destination")
         type_ = match.type_of(spec.type)
+        if spec.wide and TYPE_BITS[type_] == 8:
+            type_ = "b16"  # arithmetic has no 8-bit registers
         count = length(match, spec)
         if count:
             return self.regs(type_, count)
@@ -233,13 +235,18 @@ class Emitter:
         return [line.opcode for line in self._lines if line.kind == "instruction"]
 
 
+def _as_operand(value: Operandish | Sequence[Operandish]) -> Operandish:
+    return Vec(tuple(value)) if isinstance(value, Sequence) else value
+
+
 def register_class(type_: str) -> str:
     """The register class that holds a value of PTX type ``type_``."""
     if type_ in REGISTER_PREFIX:
         return type_
     if type_ not in TYPE_BITS:
         raise PtxError(f"'{type_}' is not a PTX type")
-    return f"b{max(16, TYPE_BITS[type_])}"
+    bits = TYPE_BITS[type_]
+    return f"b{bits if type_ == 'e2m1x2' else max(16, bits)}"
 
 
 def registers_in(value: object) -> list[Reg]:
@@ -271,7 +278,7 @@ def _symbols_in(value: object) -> list[Symbol]:
 
 def _depth(error: PtxError) -> int:
     """How many operands were accepted before ``error``; -1 + 1 for a wrong number of operands."""
-    head, _, tail = error.message.partition(": operand ")
+    _, _, tail = error.message.partition(": operand ")
     return int(tail.split(" ", 1)[0]) if tail and tail[0].isdigit() else 0
 
 

@@ -14,7 +14,7 @@ from tirx_eq.ptx.syntax import TYPE_BITS
 
 #: Register classes and the prefix of their names, as nvcc spells them.
 REGISTER_PREFIX = {
-    "pred": "%p", "b16": "%rs", "b32": "%r", "b64": "%rd", "f32": "%f", "f64": "%fd", "b128": "%rq",
+    "pred": "%p", "b8": "%rb", "b16": "%rs", "b32": "%r", "b64": "%rd", "f32": "%f", "f64": "%fd", "b128": "%rq",
 }  # fmt: skip
 
 

@@ -68,6 +68,7 @@ def _only(*names: str) -> frozenset[str]:
 
 
 _DATACENTER = ("100a", "100f", "103a", "103f", "107a", "107f", "110a", "110f")
+_SPECIFIC = ("100a", "103a", "107a", "110a")
 _CONSUMER = ("120a", "120f", "121a", "121f")
 
 
@@ -93,7 +94,11 @@ FEATURES: dict[str, Feature] = {
         Feature("setmaxnreg", "register reallocation between warpgroups", _only("90a", *_DATACENTER, *_CONSUMER)),
         Feature("tcgen05", "tensor memory and tcgen05 instructions", _only(*_DATACENTER)),
         Feature("tcgen05.i8", "integer kind of tcgen05.mma", _only("100a", "110a")),
-        Feature("tcgen05.scale_vec", "scale_vec spelling of block scaling", _only("100a", "103a", "107a", "110a")),
+        Feature("tcgen05.scale_vec", "scale_vec spelling of block scaling", _only(*_SPECIFIC)),
+        Feature("tcgen05.sparse_fp4", "sparse tcgen05.mma of kinds mxf4 and mxf4nvf4", _only(*_SPECIFIC)),
+        Feature("tcgen05.shift", "shifting rows of tensor memory", _only(*_SPECIFIC)),
+        Feature("tcgen05.scale_input_d", "scaling of the accumulator by a power of two in tcgen05.mma",
+                _only(*(t for t in _DATACENTER if not t.startswith("110")))),
         Feature("tcgen05.ld.red", "tcgen05.ld with reduction", _only("103a", "103f", "107a", "107f", "110a", "110f")),
         Feature("tma.cta_group", "tensor copies that signal the barrier of the CTA pair", _only(*_DATACENTER)),
         Feature("tma.gather4", "tensor copies with four row coordinates, to shared memory of a cluster",
@@ -102,8 +107,8 @@ FEATURES: dict[str, Feature] = {
                 _only(*_DATACENTER, *_CONSUMER)),
         Feature("redux.f32", "floating-point redux.sync", _only("100a", "100f", "103a", "103f", "107a", "107f")),
         Feature("clc.multicast", "clusterlaunchcontrol for a whole cluster", _only(*_DATACENTER, *_CONSUMER)),
-        Feature("mma.block_scale", "block-scaled mma.sync and fp4, fp6 operands", _only(*_CONSUMER)),
-        Feature("stochastic", "conversions with stochastic rounding", _only("100a", "103a", "103f")),
+        Feature("mma.fp4", "mma.sync with fp4 and fp6 operands", _only(*_CONSUMER)),
+        Feature("stochastic", "conversions with stochastic rounding", _only("100a", "103a", "107a")),
     )
 }
 

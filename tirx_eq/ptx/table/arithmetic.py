@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tirx_eq.ptx.syntax import Instruction, Operand, dst, instruction, src
+from tirx_eq.ptx.syntax import Instruction, Need, Operand, dst, instruction, src
 
 _INT = "9.7.1"
 _FLT = "9.7.3"
 _HALF = "9.7.4"
 _F32 = "T=f32"
+
+_MINMAX = (Need("NaN", ("NaN",), "sm_80", (7, 0)), Need("xs", ("xorsign.abs",), "sm_86", (7, 2)))
 
 
 def _a(t: str = "$T") -> Operand:
@@ -56,11 +58,11 @@ _INTEGER = (
         instruction(op, "T={u16,u32,u64,s16,s32,s64}", _d(), _a(), _b(), section=_INT) for op in ("min", "max")
     ),
     *(
-        instruction(op, "relu? T={s16x2,s32}", _d(), _a(), _b(), section=_INT, feature="sm_90", ptx=(8, 0))
+        instruction(op, "relu T={s16x2,s32}", _d(), _a(), _b(), section=_INT, feature="sm_90", ptx=(8, 0))
         for op in ("min", "max")
     ),
     *(
-        instruction(op, "T=u16x2", _d(), _a(), _b(), section=_INT, feature="sm_90", ptx=(8, 0))
+        instruction(op, "T={u16x2,s16x2}", _d(), _a(), _b(), section=_INT, feature="sm_90", ptx=(8, 0))
         for op in ("min", "max")
     ),
     instruction("popc", "T={b32,b64}", _d("b32"), _a(), section=_INT),
@@ -101,7 +103,7 @@ _FLOAT = (
     *(instruction(op, f"ftz? {_F32}", _d(), _a(), section=_FLT) for op in ("abs", "neg")),
     *(instruction(op, "T=f64", _d(), _a(), section=_FLT) for op in ("abs", "neg")),
     *(
-        instruction(op, f"ftz? NaN? xorsign.abs? {_F32}", _d(), _a(), _b(), section=_FLT, ptx=(7, 2), feature="sm_86")
+        instruction(op, f"ftz? NaN=NaN? xs=xorsign.abs? {_F32}", _d(), _a(), _b(), section=_FLT, needs=_MINMAX)
         for op in ("min", "max")
     ),
     *(
@@ -136,13 +138,13 @@ _HALVES = (
     *(instruction(op, "ftz? T={f16,f16x2}", _d(), _a(), section=_HALF) for op in ("abs", "neg")),
     *(instruction(op, "T={bf16,bf16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)) for op in ("abs", "neg")),
     *(
-        instruction(op, "ftz? NaN? xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 2),
-                    feature="sm_86")
+        instruction(op, "ftz? NaN? xs=xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0),
+                    feature="sm_80", needs=_MINMAX)
         for op in ("min", "max")
     ),
     *(
-        instruction(op, "NaN? xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 2),
-                    feature="sm_86")
+        instruction(op, "NaN? xs=xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0),
+                    feature="sm_80", needs=_MINMAX)
         for op in ("min", "max")
     ),
     instruction("tanh", "approx T={f16,f16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)),

@@ -31,6 +31,8 @@ def _pack(bits: int, parts: int) -> tuple[Instruction, ...]:
 
 def _float_narrowing(bound: Bound) -> str | None:
     """Rounding is compulsory when precision can be lost and forbidden when it cannot (9.7.9.21)."""
+    if bound.get("ftz") and "f32" not in (bound["D"], bound["S"]):
+        return ".ftz applies to conversions from or to .f32"
     order = {"f16": 0, "bf16": 0, "f32": 1, "f64": 2}
     d, s, mode = bound["D"], bound["S"], bound["round"]
     if d == s:
@@ -48,8 +50,9 @@ def _float_narrowing(bound: Bound) -> str | None:
 
 def _int_saturate(bound: Bound) -> str | None:
     d, s = bound["D"], bound["S"]
-    if bound["sat"] and TYPE_BITS[d] > TYPE_BITS[s] and d[0] == s[0]:
-        return f".sat has no effect from .{s} to .{d} and is not permitted"
+    contained = TYPE_BITS[d] >= TYPE_BITS[s] if d[0] == s[0] else d[0] == "s" and TYPE_BITS[d] > TYPE_BITS[s]
+    if bound["sat"] and contained:
+        return f".{d} holds every .{s}, so .sat is not permitted"
     return None
 
 
@@ -67,16 +70,19 @@ ROWS: tuple[Instruction, ...] = (
     instruction("cvta", "to space={global,shared,const,local,param} u64", dst("d", "b64"), rsrc("a", "b64"),
                 section=_SEC),
     instruction("isspacep", "space={global,shared,const,local}", dst("p", "pred"), rsrc("a", "b64"), section=_SEC),
-    instruction("isspacep", "space={shared::cta,shared::cluster}", dst("p", "pred"), rsrc("a", "b64"), section=_SEC,
+    instruction("isspacep", "space=shared::cta", dst("p", "pred"), rsrc("a", "b64"), section=_SEC, ptx=(7, 8)),
+    instruction("isspacep", "space=shared::cluster", dst("p", "pred"), rsrc("a", "b64"), section=_SEC,
                 feature="sm_90", ptx=(7, 8)),
     # integer and float scalars
     instruction("cvt", f"sat=sat? D={_INTS} S={_INTS}", _d("$D"), _a("$S"), section=_SEC, checks=(_int_saturate,)),
     instruction("cvt", f"{{rni,rzi,rmi,rpi}} ftz? sat? D={_INTS} S=f32", _d("$D"), _a("$S"), section=_SEC),
-    instruction("cvt", f"{{rni,rzi,rmi,rpi}} sat? D={_INTS} S={{f16,f64,bf16}}", _d("$D"), _a("$S"), section=_SEC),
+    instruction("cvt", f"{{rni,rzi,rmi,rpi}} sat? D={_INTS} S={{f16,f64}}", _d("$D"), _a("$S"), section=_SEC),
+    instruction("cvt", "{rni,rzi,rmi,rpi} D={u16,u32,u64,s16,s32,s64} S=bf16", _d("$D"), _a("$S"), section=_SEC,
+                feature="sm_90", ptx=(7, 8)),
     instruction("cvt", f"{{rn,rz,rm,rp}} sat? D={{f16,f32,f64}} S={_INTS}", _d("$D"), _a("$S"), section=_SEC),
-    instruction("cvt", f"{{rn,rz,rm,rp}} D=bf16 S={_INTS}", _d("$D"), _a("$S"), section=_SEC, feature="sm_90",
-                ptx=(7, 8)),
-    instruction("cvt", "round={rn,rz,rm,rp,rni,rzi,rmi,rpi}? ftz? sat? D={f16,f32} S={f16,f32}", _d("$D"), _a("$S"),
+    instruction("cvt", "{rn,rz,rm,rp} D=bf16 S={u16,u32,u64,s16,s32,s64}", _d("$D"), _a("$S"), section=_SEC,
+                feature="sm_90", ptx=(7, 8)),
+    instruction("cvt", "round={rn,rz,rm,rp,rni,rzi,rmi,rpi}? ftz=ftz? sat? D={f16,f32} S={f16,f32}", _d("$D"), _a("$S"),
                 section=_SEC, checks=(_float_narrowing,)),
     instruction("cvt", "round={rn,rz,rm,rp,rni,rzi,rmi,rpi}? sat? D={f16,f32,f64} S=f64", _d("$D"), _a("$S"),
                 section=_SEC, checks=(_float_narrowing,)),
@@ -85,7 +91,7 @@ ROWS: tuple[Instruction, ...] = (
     instruction("cvt", "{rn,rz} relu? D={f16,bf16} S=f32", _d("$D"), _a("$S"), section=_SEC, ptx=(7, 0)),
     instruction("cvt", "rna D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(7, 0)),
     instruction("cvt", "{rn,rz} relu? D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(7, 8), feature="sm_90"),
-    instruction("cvt", "rna satfinite D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 1), feature="sm_89"),
+    instruction("cvt", "rna satfinite D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 1), feature="sm_80"),
     instruction("cvt", "{rn,rz} satfinite relu? D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 6),
                 feature="sm_100"),
     instruction("cvt", "D=f32 S=bf16", _d("$D"), _a("$S"), section=_SEC, ptx=(7, 1)),
@@ -105,7 +111,7 @@ ROWS: tuple[Instruction, ...] = (
                 ptx=(8, 1), feature="sm_89"),
     instruction("cvt", "rn relu? D=f16x2 S={e4m3x2,e5m2x2}", _d("$D"), rsrc("a", "$S"), section=_SEC, ptx=(8, 1),
                 feature="sm_89"),
-    instruction("cvt", "rn satfinite relu? D={e2m3x2,e3m2x2,e2m1x2} S=f32", _d("$D"), src("hi", "$S"),
+    instruction("cvt", "rn satfinite relu? D={e2m3x2,e3m2x2,e2m1x2} S=f32", dst("d", "$D"), src("hi", "$S"),
                 src("lo", "$S"), section=_SEC, ptx=(8, 6), feature="narrow"),
     instruction("cvt", "rn relu? D=f16x2 S={e2m3x2,e3m2x2,e2m1x2}", _d("$D"), rsrc("a", "$S"), section=_SEC,
                 ptx=(8, 6), feature="narrow"),

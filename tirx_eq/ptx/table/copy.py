@@ -6,7 +6,7 @@ from tirx_eq.ptx.syntax import Bound, Instruction, Need, Operand, Range, addr, d
 
 _ASYNC = "9.7.9.25"
 _TENSOR = "9.7.9.27"
-_SIZE16 = Range(0, (1 << 31) - 16, 16)
+_SIZE16 = Range(0, (1 << 20) - 16, 16)
 _HINT = "hint=L2::cache_hint?"
 _POLICY = rsrc("policy", "b64", when="hint")
 _BYTES = "mbarrier::complete_tx::bytes"

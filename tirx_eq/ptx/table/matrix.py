@@ -37,9 +37,9 @@ def _mma_rows() -> list[Instruction]:
         _mma("m8n8k4", "f64", "f64", (7, 0), "sm_80"),
         _mma("{m16n8k4,m16n8k8,m16n8k16}", "f64", "f64", (7, 8), "sm_90"),
         _mma("{m16n8k16,m16n8k32}", fp8, "f32", (8, 4), "sm_89"),
-        _mma("{m16n8k16,m16n8k32}", fp8, "f16", (8, 7), "sm_120"),
-        _mma("m16n8k32", f8f6f4, "f32", (8, 7), "mma.block_scale", kind="kind=kind::f8f6f4"),
-        _mma("m16n8k32", f8f6f4, "f16", (8, 7), "mma.block_scale", kind="kind=kind::f8f6f4"),
+        _mma("{m16n8k16,m16n8k32}", fp8, "f16", (8, 7), "sm_89"),
+        *(_mma("m16n8k32", fp8, cd, (8, 7), "narrow", kind="kind=kind::f8f6f4") for cd in ("f16", "f32")),
+        *(_mma("m16n8k32", f8f6f4, cd, (8, 7), "mma.fp4", kind="kind=kind::f8f6f4") for cd in ("f16", "f32")),
     ]
 
 

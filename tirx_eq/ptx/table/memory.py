@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tirx_eq.ptx.syntax import Bound, Instruction, Need, Operand, addr, dst, instruction, rsrc, src
+from tirx_eq.ptx.syntax import TYPE_BITS, Bound, Instruction, Need, Operand, Range, addr, dst, imm, instruction, rsrc, src
 
 _SEC = "9.7.9"
 _SCALARS = "T={b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64}"
@@ -15,27 +15,21 @@ _SPACE_NEEDS = (_CTA, _CLUSTER, _PARAM_ENTRY)
 _SCOPE = "scope={cta,cluster,gpu,sys}"
 _SCOPE_NEEDS = (Need("scope", ("cluster",), "sm_90", (7, 8)),)
 _EVICT = "L1::{evict_normal,evict_unchanged,evict_first,evict_last,no_allocate}"
+_EVICT_L2 = "L2::evict_{last,normal,first}"
+_WIDE = ("V=v8 T={b32,u32,s32,f32}", "V=v4 T={b64,u64,s64,f64}")
 _PREFETCH = "pre=L2::{64B,128B,256B}?"
 _HINT = "hint=L2::cache_hint?"
 _POLICY = rsrc("policy", "b64", when="hint")
 
 
 def _vector_bits(bound: Bound) -> str | None:
-    """A vector access moves at most 128 bits, in global memory of sm_100 and later 256 (9.7.9.8)."""
-    from tirx_eq.ptx.syntax import TYPE_BITS
-
+    """A vector access moves at most 128 bits; accesses of 256 bits have rows of their own (9.7.9.8)."""
     if not bound["V"]:
         return None
     bits = TYPE_BITS[bound["T"]] * int(bound["V"][1:])
-    if bits <= 128 and bound["V"] != "v8":
-        return None
-    if bits == 256 and bound.get("ss") == "global" and TYPE_BITS[bound["T"]] in (32, 64):
+    if bits <= 128:
         return None
     return f".{bound['V']}.{bound['T']} moves {bits} bits; at most 128, or 256 of 32- or 64-bit elements in .global"
-
-
-def _wide_needs() -> tuple[Need, ...]:
-    return (Need("V", ("v8",), "sm_100", (8, 8)),)
 
 
 _VEC = "V=v{2,4}?"
@@ -57,15 +51,18 @@ def _loads() -> list[Instruction]:
         instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_PREFETCH} "
                     f"{_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), _POLICY, section=_SEC,
                     needs=_SPACE_NEEDS + _SCOPE_NEEDS, checks=(_vector_bits, _global_only)),
-        instruction("ld", f"ss=global cop={{ca,cg,cs}}? nc ev={_EVICT}? {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+        instruction("ld", f"ss=global cop={{ca,cg,cs}}? nc {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
+        instruction("ld", f"ss=global nc ev={_EVICT} {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
                     _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
         # 256 bits at once, global memory only
-        instruction("ld", f"weak? ss=global nc? l1={_EVICT}? l2=L2::evict_{{last,normal,first}}? {_HINT} {_PREFETCH} "
-                    "V=v8 T={b32,u32,s32,f32}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8)),
-        instruction("ld", f"weak? ss=global nc? l1={_EVICT}? l2=L2::evict_{{last,normal,first}}? {_HINT} {_PREFETCH} "
-                    "V=v4 T={b64,u64,s64,f64}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8)),
+        *(
+            instruction("ld", f"{order} ss=global {nc} l1={_EVICT}? l2={_EVICT_L2}? {_HINT} {_PREFETCH} {shape}",
+                        _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8),
+                        needs=_SCOPE_NEEDS)
+            for shape in _WIDE
+            for order, nc in (("weak?", ""), ("", "nc"), (f"sem={{relaxed,acquire}} {_SCOPE}", ""))
+        ),
         instruction("ld", f"weak? ss={{global,{_SHARED}}} T=b128", dst("d", "b128"), addr("a", "$ss"), section=_SEC,
                     ptx=(8, 3), needs=_SPACE_NEEDS),
     ]  # fmt: skip
@@ -86,18 +83,19 @@ def _stores() -> list[Instruction]:
         instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_VEC} "
                     f"{_SCALARS}", addr("a", "$ss"), _STORED, _POLICY, section=_SEC, needs=_SPACE_NEEDS + _SCOPE_NEEDS,
                     checks=(_vector_bits, _global_only)),
-        instruction("st", f"weak? ss=global l1={_EVICT}? l2=L2::evict_{{last,normal,first}}? {_HINT} "
-                    "V=v8 T={b32,u32,s32,f32}",
-                    addr("a", "$ss"), _STORED, _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8)),
-        instruction("st", f"weak? ss=global l1={_EVICT}? l2=L2::evict_{{last,normal,first}}? {_HINT} "
-                    "V=v4 T={b64,u64,s64,f64}",
-                    addr("a", "$ss"), _STORED, _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8)),
+        *(
+            instruction("st", f"{order} ss=global l1={_EVICT}? l2={_EVICT_L2}? {_HINT} {shape}", addr("a", "$ss"),
+                        _STORED, _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8), needs=_SCOPE_NEEDS)
+            for shape in _WIDE
+            for order in ("weak?", f"sem={{relaxed,release}} {_SCOPE}")
+        ),
         instruction("st", f"weak? ss={{global,{_SHARED}}} T=b128", addr("a", "$ss"), rsrc("b", "b128"), section=_SEC,
                     ptx=(8, 3), needs=_SPACE_NEEDS),
         instruction("st.async", "weak? mbarrier::complete_tx::bytes ss=shared::cluster? V=v{2,4}? "
                     "T={b32,b64,u32,u64,s32,s64,f32,f64}", addr("a", "shared::cluster"), _STORED,
                     addr("mbar", "shared::cluster"), section=_SEC, feature="sm_90", ptx=(8, 1), checks=(_vector_bits,)),
-        instruction("st.bulk", "weak? ss=shared::cta?", addr("a", "$ss"), src("size", "b64"), src("zero", "b64"),
+        instruction("st.bulk", "weak? ss=shared::cta?", addr("a", "$ss"), src("size", "b64", Range(0, (1 << 24) - 8, 8)),
+                    imm("zero", 0, 0),
                     section=_SEC, feature="sm_100", ptx=(8, 6)),
     ]  # fmt: skip
 
@@ -171,8 +169,8 @@ ROWS: tuple[Instruction, ...] = (
                 ptx=(8, 0)),
     instruction("prefetchu", "L1", addr("a", ""), section=_SEC),
     instruction("applypriority", "ss=global? L2::evict_normal", addr("a", "$ss"),
-                Operand("size", "value", "b32", imm=None), section=_SEC, ptx=(7, 4)),
-    instruction("discard", "ss=global? L2", addr("a", "$ss"), Operand("size", "value", "b32"), section=_SEC,
+                imm("size", 128, 128), section=_SEC, ptx=(7, 4)),
+    instruction("discard", "ss=global? L2", addr("a", "$ss"), imm("size", 128, 128), section=_SEC,
                 ptx=(7, 4)),
     instruction("createpolicy.fractional", "L2::evict_{last,normal,first,unchanged} L2::evict_{first,unchanged}? b64",
                 dst("policy", "b64"), src("fraction", "f32", when="?"), section=_SEC, ptx=(7, 4)),

@@ -30,6 +30,8 @@ _SV = "sv=scale_vec::{1X,2X,4X}|block{16,32}?"
 _I8 = Need("kind", ("kind::i8",), "tcgen05.i8")
 _NVF4 = Need("kind", ("kind::mxf4nvf4",), "", (8, 7))
 _SCALE_VEC = Need("sv", ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X"), "tcgen05.scale_vec")
+_SPARSE_FP4 = Need("kind", ("kind::mxf4", "kind::mxf4nvf4"), "tcgen05.sparse_fp4")
+_SCALE_INPUT = Need("kind", (), "tcgen05.scale_input_d")
 _BLOCK = Need("sv", ("block16", "block32"), "", (8, 8))
 
 #: Scale-vector modifiers that each block-scaled kind takes; "" means the modifier may be left out.
@@ -78,16 +80,17 @@ def _mma_dense() -> list[Instruction]:
         mask = Operand("disable_lane", "value", "b32", count="mask", anyimm=False, when="?")
         for scaled_d in (False, True):
             kinds = "kind=kind::{f16,tf32}" if scaled_d else _DENSE
+            needs = (_I8, *((_SCALE_INPUT,) if scaled_d else ()))
             tail = (rsrc("idesc"), mask, pred("enable_input_d"),
                     *((imm("scale_input_d", 0, 15),) if scaled_d else ()))  # fmt: skip
             rows.append(instruction(
                 mnemonic, f"{_CG} {kinds} {_COLLECTOR_A}",
                 _tmem("d"), rsrc("a_desc", "b64"), rsrc("b_desc", "b64"), *meta, *tail,
-                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_I8,), note="A in shared memory"))  # fmt: skip
+                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=needs, note="A in shared memory"))  # fmt: skip
             rows.append(instruction(
                 mnemonic, f"{_CG} {kinds} ashift=ashift? {_COLLECTOR_A}",
                 _tmem("d"), _tmem("a"), rsrc("b_desc", "b64"), *meta, *tail,
-                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_I8,), checks=(_ashift,),
+                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=needs, checks=(_ashift,),
                 note="A in tensor memory"))  # fmt: skip
     return rows
 
@@ -101,7 +104,7 @@ def _mma_scaled() -> list[Instruction]:
                 "tcgen05.mma.sp" if sparse else "tcgen05.mma", f"{_CG} {_SCALED} block_scale {_SV} {_COLLECTOR_A}",
                 _tmem("d"), a, rsrc("b_desc", "b64"), *meta, rsrc("idesc"), _tmem("scale_a"), _tmem("scale_b"),
                 pred("enable_input_d"),
-                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_NVF4, _SCALE_VEC, _BLOCK),
+                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_NVF4, _SCALE_VEC, _BLOCK, *((_SPARSE_FP4,) if sparse else ())),
                 checks=(_scale_vector,)))  # fmt: skip
     return rows
 
@@ -160,7 +163,8 @@ ROWS: tuple[Instruction, ...] = (
     instruction("tcgen05.cp",
                 f"{_CG} shape={{128x256b,4x256b,128x128b,64x128b.warpx2::02_13,64x128b.warpx2::01_23,32x128b.warpx4}} "
                 "fmt=b8x16.{b6x16_p32,b4x16_p64}?", _tmem("taddr"), rsrc("s_desc", "b64"), **_COMMON),
-    instruction("tcgen05.shift", f"{_CG} down", _tmem("taddr"), **_COMMON),
+    instruction("tcgen05.shift", f"{_CG} down", _tmem("taddr"),
+                **{**_COMMON, "feature": "tcgen05.shift"}),
     *_load_store(),
     instruction("tcgen05.wait::ld", "sync.aligned", issuer="warp", **_COMMON),
     instruction("tcgen05.wait::st", "sync.aligned", issuer="warp", **_COMMON),
