@@ -1,0 +1,45 @@
+"""tirx_eq: equality saturation, proofs and PTX for TIRx tile kernels on NVIDIA Blackwell.
+
+The names here are loaded when first used, so that ``import tirx_eq`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+#: public name -> (module, attribute)
+_PUBLIC = {
+    "simplify": ("tirx_eq.egraph.simplify", "simplify"),
+    "simplify_all": ("tirx_eq.egraph.simplify", "simplify_all"),
+    "compile": ("tirx_eq.lower.kernel", "compile_function"),
+    "Kernel": ("tirx_eq.lower.kernel", "Kernel"),
+    "TirxError": ("tirx_eq.errors", "TirxError"),
+    "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
+    "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
+}
+
+if TYPE_CHECKING:
+    from .egraph.simplify import simplify, simplify_all
+    from .errors import TirxError
+    from .interop.tvm import from_tvm
+    from .lower.kernel import Kernel
+    from .lower.kernel import compile_function as compile
+    from .prove.verdict import Verdict
+
+__all__ = ["Kernel", "TirxError", "Verdict", "__version__", "compile", "from_tvm", "simplify", "simplify_all"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tirx_eq' has no attribute '{name}'")
+    module, attribute = _PUBLIC[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -1,0 +1,153 @@
+"""Between IR expressions and neutral index terms.
+
+An :class:`IndexScope` gives each variable a unique name and a range.  What isn't integer arithmetic (a load, a call of a
+device intrinsic) becomes a variable of its own, ranging over its dtype, and is remembered so that code generation can
+compute it where it is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import IRError
+from . import dtype as dt
+from .arith import binary, bitwise, cast, const, logical_and, logical_not, logical_or, negate, select
+from .expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    Var,
+)
+from .index import Term
+
+_BINARY: dict[type, str] = {
+    Add: "add", Sub: "sub", Mul: "mul", FloorDiv: "div", FloorMod: "mod", Div: "tdiv", Mod: "tmod", Min: "min", Max: "max",
+    EQ: "eq", NE: "ne", LT: "lt", LE: "le", And: "land", Or: "lor",
+}  # fmt: skip
+_CALLS = {
+    "tirx.bitwise_and": "and", "tirx.bitwise_or": "or", "tirx.bitwise_xor": "xor",
+    "tirx.shift_left": "shl", "tirx.shift_right": "shr",
+}  # fmt: skip
+_BUILD: dict[str, Callable[[Any, Any], Expr]] = {
+    **{op: lambda a, b, c=cls: binary(c, a, b) for cls, op in _BINARY.items()},  # type: ignore[misc]
+    **{op: lambda a, b, n=name[5:]: bitwise(n, a, b) for name, op in _CALLS.items()},  # type: ignore[misc]
+    "land": logical_and,
+    "lor": logical_or,
+}
+
+
+def dtype_range(dtype: str) -> tuple[int, int]:
+    """The inclusive range of an integer or bool dtype."""
+    kind, bits, _ = dt.parse(dtype)
+    if kind == "int":
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return 0, (1 << bits) - 1
+
+
+@dataclass
+class IndexScope:
+    """Names and inclusive ranges of the variables of a kernel's index expressions."""
+
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[str, Expr] = field(default_factory=dict)
+    _names: dict[Any, str] = field(default_factory=dict)
+
+    def name(self, source: Expr, bounds: tuple[int, int] | None = None) -> str:
+        """The unique name of a variable (or opaque expression); declares it with ``bounds`` when first met."""
+        found = self._names.get(source)
+        if found is None:
+            stem = source.name if isinstance(source, Var) else "value"
+            stem = re.sub(r"\W", "_", stem) or "v"
+            found, count = stem, 1
+            while found in self.ranges:
+                found, count = f"{stem}_{count}", count + 1
+            self._names[source] = found
+            self.sources[found] = source
+            self.ranges[found] = bounds or dtype_range(source.dtype)
+        elif bounds is not None:
+            low, high = self.ranges[found]
+            self.ranges[found] = (max(low, bounds[0]), min(high, bounds[1]))
+        return found
+
+    def term(self, e: Expr) -> Term:
+        """``e`` as a neutral term.  Raises IRError if it is no scalar integer or bool expression."""
+        if not isinstance(e, Expr) or dt.kind(e.dtype) not in ("int", "uint", "bool") or dt.lanes(e.dtype) != 1:
+            raise IRError(f"not an index expression: {e!r}")
+        return self._term(e)
+
+    def _term(self, e: Expr) -> Term:
+        if isinstance(e, IntImm):
+            return e.value
+        if isinstance(e, Var):
+            return self.name(e)
+        if isinstance(e, BinaryOp) and dt.kind(e.a.dtype) in ("int", "uint", "bool"):
+            if isinstance(e, (GT, GE)):
+                return ("lt" if isinstance(e, GT) else "le", self._term(e.b), self._term(e.a))
+            return (_BINARY[type(e)], self._term(e.a), self._term(e.b))
+        if isinstance(e, Not):
+            return ("lnot", self._term(e.a))
+        if isinstance(e, Select):
+            return ("select", self._term(e.condition), self._term(e.true_value), self._term(e.false_value))
+        if isinstance(e, Let):
+            from .functor import substitute
+
+            return self._term(substitute(e.body, {e.var: e.value}))
+        if isinstance(e, Call) and e.op.name in _CALLS:
+            return (_CALLS[e.op.name], self._term(e.args[0]), self._term(e.args[1]))
+        if isinstance(e, Call) and e.op.name == "tirx.bitwise_not" and dt.kind(e.dtype) == "int":
+            return ("sub", -1, self._term(e.args[0]))
+        if isinstance(e, Cast) and self._widens(e):
+            return self._term(e.value)
+        return self.name(e)
+
+    @staticmethod
+    def _widens(e: Cast) -> bool:
+        """A conversion that keeps every value of its operand's type."""
+        source = e.value.dtype
+        if dt.kind(source) not in ("int", "uint", "bool"):
+            return False
+        low, high = dtype_range(source)
+        into = dtype_range(e.dtype)
+        return into[0] <= low and high <= into[1]
+
+    def expr(self, term: Term, dtype: str = "int32") -> Expr:
+        """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes)."""
+        if isinstance(term, int):
+            return const(term, dtype)
+        if isinstance(term, str):
+            source = self.sources[term]
+            return source if source.dtype == dtype else cast(dtype, source)
+        op, *args = term
+        if op == "select":
+            return select(self.expr(args[0], "bool"), self.expr(args[1], dtype), self.expr(args[2], dtype))
+        if op == "lnot":
+            return logical_not(self.expr(args[0], "bool"))
+        if op == "neg":
+            return negate(self.expr(args[0], dtype))
+        inner = "bool" if op in ("land", "lor") else "int32" if dtype == "bool" else dtype
+        return _BUILD[op](self.expr(args[0], inner), self.expr(args[1], inner))

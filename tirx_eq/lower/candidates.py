@@ -1,0 +1,249 @@
+"""From calls to candidate programs by the rules of ``rules/lower*.egg``, and the choice among them by price.
+
+Conditions are evaluated lazily, per call, for the rules that could apply to its op; what holds is asserted; the rules
+run in one e-graph for the whole kernel; the cheapest candidate of each class is extracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ..egraph.engine import Engine
+from ..egraph.rules import Rule, read_files, rules_of
+from ..errors import LoweringError, RuleError
+from .conditions import CONDITIONS, CONDITIONS_AT, OPTIONS
+from .context import CallContext
+from .machine import Price
+from .variants import VARIANTS
+
+LOWER_FILES = ("lower.egg", "lower_copy.egg", "lower_tmem.egg", "lower_cast.egg", "lower_gemm.egg")
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What a lowering rule asks: its op and scope (None for any), conditions, and its parameter with conditions on it."""
+
+    rule: Rule
+    op: str
+    scope: str | None
+    holds: tuple[str, ...]
+    parameter: str | None
+    holds_at: tuple[str, ...]
+    node: str
+
+    @property
+    def variant(self) -> str:
+        """The name that ``dispatch=`` uses: the part of the rule's name after the op."""
+        return self.rule.name.split("/", 1)[1]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a rule gave no candidate: a condition that failed, with the reason; ``value`` for a parameter's value."""
+
+    condition: str
+    reason: str
+    value: int | None = None
+
+    def __str__(self) -> str:
+        at = f" (for {self.value})" if self.value is not None else ""
+        return f"{self.condition}{at}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program a call can become: the variant, its parameters and price."""
+
+    variant: str
+    rule: str
+    node: str
+    values: tuple[int, ...]
+    price: Price
+
+    @property
+    def cycles(self) -> float:
+        return self.price.cycles()
+
+    def describe(self) -> str:
+        return VARIANTS[self.node].describe(self.values)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was decided for one call: the chosen candidate, all candidates (cheapest first), and rejections per rule."""
+
+    context: CallContext
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    rejected: dict[str, tuple[Rejection, ...]] = field(repr=False)
+
+
+@lru_cache(maxsize=1)
+def lowering_rules() -> tuple[Premises, ...]:
+    """The lowering rules with their premises, read from the rule texts.
+
+    Raises RuleError for a premise that names an unknown condition or parameter, or a rule of another shape.
+    """
+    return tuple(_premises(rule) for rule in rules_of(read_files(LOWER_FILES)))
+
+
+def _premises(rule: Rule) -> Premises:
+    op, scope, parameter, node = "", None, None, ""
+    holds, holds_at = [], []
+    for fact in rule.form[1]:
+        head = fact[0]
+        if head == "call":
+            op = fact[2].strip('"')
+            scope = fact[3].strip('"') if fact[3].startswith('"') else None
+        elif head == "may":
+            parameter = fact[2].strip('"')
+            if parameter not in OPTIONS:
+                raise RuleError(f"rule {rule.name}: there is no parameter '{parameter}'")
+        elif head in ("holds", "holds-at"):
+            name = fact[2].strip('"')
+            if name not in (CONDITIONS if head == "holds" else CONDITIONS_AT):
+                raise RuleError(f"rule {rule.name}: there is no condition '{name}'")
+            (holds if head == "holds" else holds_at).append(name)
+        else:
+            raise RuleError(f"rule {rule.name}: a lowering rule has no premise '{head}'; give the condition a name")
+    for action in rule.form[2]:
+        if action[0] != "union" or action[2][0] not in VARIANTS:
+            raise RuleError(f"rule {rule.name}: it must add a candidate that has a variant")
+        node = action[2][0]
+    return Premises(rule, op, scope, tuple(holds), parameter, tuple(holds_at), node)
+
+
+class _Facts:
+    """Conditions of one call, evaluated once and when first asked for."""
+
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+        self.holds: dict[str, str | None] = {}
+        self.holds_at: dict[tuple[str, int], str | None] = {}
+
+    def check(self, name: str) -> str | None:
+        if name not in self.holds:
+            self.holds[name] = CONDITIONS[name](self.context)
+        return self.holds[name]
+
+    def check_at(self, name: str, value: int) -> str | None:
+        key = (name, value)
+        if key not in self.holds_at:
+            self.holds_at[key] = CONDITIONS_AT[name](self.context, value)
+        return self.holds_at[key]
+
+    def rejections(self, p: Premises) -> tuple[tuple[Rejection, ...], list[int]]:
+        """Why rule ``p`` fails (the first failing condition, or one per parameter value), and the values that pass."""
+        if p.scope is not None and p.scope != self.context.scope:
+            return (Rejection("the call's scope", f"it is {self.context.scope}, the variant needs {p.scope}"),), []
+        for name in p.holds:
+            if (reason := self.check(name)) is not None:
+                return (Rejection(name, reason),), []
+        if p.parameter is None:
+            return (), []
+        failed, passed = [], []
+        for value in OPTIONS[p.parameter](self.context):
+            wanted = self.context.call.config.get(_CONFIG_OF.get(p.parameter, ""))
+            if wanted is not None and value != int(wanted) * self.context.outputs[0].bits // 8:
+                failed.append(Rejection("the call's config", f"vec_len={int(wanted)} asks for another width", value))
+                continue
+            for name in p.holds_at:
+                if (reason := self.check_at(name, value)) is not None:
+                    failed.append(Rejection(name, reason, value))
+                    break
+            else:
+                passed.append(value)
+        return tuple(failed), passed
+
+
+#: parameter -> the config key with which a call asks for a value (vec_len counts elements).
+_CONFIG_OF = {"bytes": "vec_len"}
+
+
+def choose(contexts: Sequence[CallContext]) -> list[Choice]:
+    """The cheapest lowering of every call of a kernel.
+
+    Raises LoweringError for a call without candidates, naming the failing condition of every variant, or an unknown or
+    failing ``dispatch``.
+    """
+    if not contexts:
+        return []
+    rules = lowering_rules()
+    tables: dict[str, list[tuple[int | str, ...]]] = {"call": [], "holds": [], "holds-at": [], "may": []}
+    rejected: dict[int, dict[str, tuple[Rejection, ...]]] = {}
+    for c in contexts:
+        facts = _Facts(c)
+        rejected[c.index] = {}
+        for p in _applicable(c, rules):
+            failures, passed = facts.rejections(p)
+            rejected[c.index][p.rule.name] = failures
+            tables["may"] += [(c.index, str(p.parameter), value) for value in passed]
+        tables["call"].append((c.index, c.op, c.scope))
+        tables["holds"] += [(c.index, name) for name, reason in facts.holds.items() if reason is None]
+        tables["holds-at"] += [(c.index, n, v) for (n, v), reason in facts.holds_at.items() if reason is None]
+    found = _saturate(tables)
+    return [_pick(c, found.get(c.index, []), rejected[c.index]) for c in contexts]
+
+
+def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
+    """The rules for the call's op, restricted by ``dispatch``."""
+    mine = [p for p in rules if p.op == c.op]
+    if not mine:
+        known = sorted({p.op for p in rules})
+        raise LoweringError(
+            f"no variant lowers '{c.op}'", hint=f"tile primitives with variants: {', '.join(known)}", span=c.span
+        )
+    if c.call.dispatch is None:
+        return mine
+    named = [p for p in mine if p.variant == c.call.dispatch]
+    if not named:
+        raise LoweringError(
+            f"'{c.op}' has no variant '{c.call.dispatch}'",
+            hint=f"variants: {', '.join(sorted({p.variant for p in mine}))}",
+            span=c.span,
+        )
+    return named
+
+
+def _saturate(tables: dict[str, list[tuple[int | str, ...]]]) -> dict[int, list[tuple[str, tuple[int, ...]]]]:
+    """Run the rules; per call the candidate e-nodes of its class, in a fixed order."""
+    engine = Engine(source.text for source in read_files(LOWER_FILES))
+    engine.load({name: sorted(set(rows), key=str) for name, rows in tables.items()})
+    engine.saturate("lower", rounds=10, nodes=100_000)
+    graph = engine.freeze(sort="P")
+    found: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
+    for nodes in graph.classes.values():
+        calls = [n.args[0] for n in nodes if n.op == "Lower"]
+        for call in calls:
+            found[call] = sorted((n.op, tuple(n.args[1:])) for n in nodes if n.op != "Lower")
+    return found
+
+
+def _pick(
+    c: CallContext, nodes: list[tuple[str, tuple[int, ...]]], rejected: dict[str, tuple[Rejection, ...]]
+) -> Choice:
+    allowed = {p.node: p for p in _applicable(c, lowering_rules())}
+    candidates = [
+        Candidate(allowed[op].variant, allowed[op].rule.name, op, values, VARIANTS[op].price(c, values))
+        for op, values in nodes
+        if op in allowed
+    ]
+    if not candidates:
+        raise _no_candidate(c, rejected)
+    candidates.sort(key=lambda k: (k.cycles, k.node, tuple(-v for v in k.values)))
+    return Choice(c, candidates[0], tuple(candidates), rejected)
+
+
+def _no_candidate(c: CallContext, rejected: dict[str, tuple[Rejection, ...]]) -> LoweringError:
+    lines = []
+    for rule, failures in rejected.items():
+        # One line per variant is what a reader needs: the failure that came furthest.
+        shown = failures[-1] if failures else Rejection("its parameter", "no value was worth trying")
+        lines.append(f"  {rule.split('/', 1)[1]}: {shown}")
+    what = f"dispatch='{c.call.dispatch}'" if c.call.dispatch else "any variant"
+    operands = ", ".join(f"{o.name}={o.buffer.name}{list(o.extents)}" for o in c.operands.values())
+    return LoweringError(
+        f"'{c.op}' at {c.scope} scope can't be lowered by {what} ({operands}):\n" + "\n".join(lines), span=c.span
+    )

@@ -1,0 +1,187 @@
+"""The dispatch context of one tile primitive call: its operands, the threads that execute it, target and ranges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import Span
+from ..ir import Buffer, BufferRegion, Expr, IntImm, TilePrimitiveCall, Var, const, substitute
+from ..ir import dtype as dt
+from ..ir.index import Term, evaluate_many
+from ..ir.index_ir import IndexScope
+from .active import Active
+from .storage import Root, Storage, place_points
+from .threads import WARP, WARPGROUP, Launch
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A region operand with its storage.  Elements are numbered row-major over the region's extents."""
+
+    name: str
+    region: BufferRegion
+    root: Root
+    storage: Storage = field(repr=False)
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.region.buffer
+
+    @property
+    def dtype(self) -> str:
+        return self.region.buffer.dtype
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return dt.storage_bits(self.dtype)
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Extents of the region; dimensions that are symbolic make this raise (checked before lowering)."""
+        found = self.region.const_extents()
+        assert found is not None
+        return found
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Extents without those that are 1: what element-wise operations compare."""
+        return tuple(e for e in self.extents if e != 1)
+
+    @property
+    def size(self) -> int:
+        """Elements of the region."""
+        return math.prod(self.extents)
+
+    def coords(self, element: Any) -> list[Expr]:
+        """Buffer coordinates of the region's element number ``element`` (an integer or an expression)."""
+        out: list[Expr] = []
+        inner = self.size
+        number = const(element)
+        for r, extent in zip(self.region.region, self.extents):
+            inner //= extent
+            digit = number // inner if inner > 1 else number
+            if math.prod(self.extents) > inner * extent:
+                digit = digit % extent
+            out.append(r.min + (digit if extent > 1 else 0))
+        return out
+
+    def byte_offset(self, element: Any) -> Expr:
+        """Bytes from the root's start to element number ``element``."""
+        return self.storage.byte_offset(self.buffer, self.coords(element))
+
+    def places(self, points: Mapping[Var, np.ndarray]) -> dict[str, np.ndarray]:
+        """Storage coordinates of every element, by the layout's own evaluation.
+
+        ``points`` gives variables of the region's minima as arrays of one shape; the result adds a last dimension of
+        ``size`` elements.  Memory operands have ``byte`` (from the root's start) instead of ``m``.
+        """
+        grids = np.unravel_index(np.arange(self.size), self.extents) if self.extents else ()
+        coords = []
+        for r, grid in zip(self.region.region, grids):
+            low = np.asarray(evaluate_at(r.min, points))
+            coords.append(low[..., None] + grid)
+        coords = list(np.broadcast_arrays(*coords))
+        found = place_points(self.buffer, coords)
+        m = found.get("m", np.int64(0)) + np.asarray(evaluate_at(self.buffer.elem_offset, points))[..., None]
+        if self.root.space in ("global", "shared", "local"):
+            found["byte"] = m * self.bits // 8
+        shape = coords[0].shape if coords else (1,)
+        return {axis: np.broadcast_to(v, shape) for axis, v in found.items() if axis != "m" or "byte" not in found}
+
+
+def evaluate_at(e: Expr, points: Mapping[Var, np.ndarray]) -> np.ndarray:
+    """The value of an index expression at many points."""
+    if isinstance(e, IntImm):
+        return np.asarray(e.value)
+    scope = IndexScope()
+    term = scope.term(e)
+    return np.asarray(evaluate_many(term, {scope.name(v): p for v, p in points.items()}))
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """All that conditions, prices and emitters of a call may look at.
+
+    ``environment`` gives the values of scope ids and bound variables in terms of hardware coordinates and loop variables;
+    ``ranges`` the inclusive ranges of those.
+    """
+
+    index: int
+    call: TilePrimitiveCall
+    operands: dict[str, Operand]
+    active: Active
+    launch: Launch
+    storage: Storage
+    target: str
+    environment: dict[Var, Expr] = field(repr=False)
+    ranges: dict[Var, tuple[int, int]] = field(repr=False)
+
+    @property
+    def op(self) -> str:
+        return self.call.op.short_name
+
+    @property
+    def scope(self) -> str:
+        return self.call.scope.kind
+
+    @property
+    def span(self) -> Span | None:
+        return self.call.span
+
+    @property
+    def outputs(self) -> list[Operand]:
+        return [self.operands[n] for n in self.call.signature.outputs if n in self.operands]
+
+    @property
+    def inputs(self) -> list[Operand]:
+        return [self.operands[n] for n in self.call.signature.inputs if n in self.operands]
+
+    @property
+    def participants(self) -> int:
+        """Threads that share the work of one execution of the call."""
+        return {"thread": 1, "warp": WARP, "warpgroup": WARPGROUP}.get(self.scope, self.launch.threads)
+
+    def rank(self) -> Expr:
+        """A thread's number among the participants."""
+        if self.participants == 1:
+            return const(0)
+        tid = self.launch.flat_tid()
+        return tid if self.participants == self.launch.threads else tid % self.participants
+
+    def resolve(self, e: Expr) -> Expr:
+        """``e`` with scope ids and bound variables replaced by what they stand for."""
+        return substitute(e, self.environment)
+
+    def scope_with(self, extra: Mapping[Var, tuple[int, int]] | None = None) -> IndexScope:
+        """An index scope that knows the ranges of this place in the program."""
+        scope = IndexScope()
+        self.launch.declare(scope)
+        for var, bounds in {**self.ranges, **(extra or {})}.items():
+            scope.name(var, bounds)
+        return scope
+
+    def term(self, e: Expr, scope: IndexScope) -> Term:
+        return scope.term(self.resolve(e))
+
+
+def call_context(
+    index: int, call: TilePrimitiveCall, active: Active, launch: Launch, storage: Storage, target: str,
+    environment: Mapping[Var, Expr], ranges: Mapping[Var, tuple[int, int]],
+) -> CallContext:  # fmt: skip
+    """The context of ``call``; region minima are resolved in ``environment`` already."""
+    operands: dict[str, Operand] = {}
+    names: Sequence[str] = call.signature.operands
+    for name, arg in zip(names, call.args):
+        if isinstance(arg, BufferRegion):
+            region = substitute(arg, environment)
+            operands[name] = Operand(name, region, storage.root(arg.buffer), storage)
+    return CallContext(
+        index, call, operands, active, launch, storage, target, dict(environment), dict(ranges)
+    )

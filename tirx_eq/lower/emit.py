@@ -1,0 +1,280 @@
+"""The device program as PTX: registers for index terms, instructions in order, structured control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import LoweringError
+from ..ir import Expr, Var
+from ..ir.index import names
+from ..ptx.builder import Kernel
+from ..ptx.control import Loop as LoopFrame
+from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special
+from .indices import Indices, is_index
+from .program import (
+    Block,
+    Comment,
+    Define,
+    If,
+    Index,
+    Instruction,
+    Jump,
+    Kept,
+    Loop,
+    Memory,
+    Node,
+    Operand,
+    Pointer,
+    Repeat,
+    Store,
+    Temp,
+    Wait,
+    Word,
+    walk,
+)  # fmt: skip
+from .shared import shared_address
+from .storage import Root
+from .terms import TermCode
+from .values import ValueCode
+
+
+class Emitter:
+    """Writes one program into a kernel.
+
+    Values of index terms are kept in a stack of scopes, one per block, so that what is computed in a branch isn't used
+    outside it.
+    """
+
+    def __init__(
+        self, kernel: Kernel, indices: Indices, shared: Symbol | None, params: Collection[Var] = ()
+    ) -> None:
+        self.k = kernel
+        self.params = params
+        self.indices = indices
+        self.shared = shared
+        self.words: dict[Word, Reg] = {}
+        self.temps: dict[Temp, Reg] = {}
+        self.pointers: dict[str, Reg] = {}
+        self.loops: list[LoopFrame] = []
+        self.terms = TermCode(kernel, indices.scope, self._opaque)
+        self.values = ValueCode(self)
+        self._diverged = False
+
+    # -- whole program ---------------------------------------------------------------------------------------------
+
+    def run(self, program: Block) -> None:
+        self._prologue(program)
+        self.block(program)
+        if not (program and isinstance(program[-1], Jump)):
+            self.k.emit("ret")
+
+    def _prologue(self, program: Block) -> None:
+        """Registers that every block may use: special registers, the shared block's address, pointer parameters."""
+        used: set[str] = set()
+        for s in self.indices.table.values():
+            used |= names(s.after)
+        for node in walk(program):
+            for e in self._leaf_exprs(node):
+                t = self.indices.term(e)
+                used |= names(t) if isinstance(t, tuple) else {t} if isinstance(t, str) else set()
+        for name in sorted(used):
+            source = self.indices.scope.sources[name]
+            if not isinstance(source, Var):
+                continue
+            if source is shared_address():
+                if self.shared is None:
+                    raise LoweringError("the kernel uses shared memory, but has none")
+                self.terms.define(name, self.k.op("mov.b32", self.shared))
+            elif source in self.params:
+                self.terms.define(name, self.k.load_param(source.name))
+            elif _is_special(source.name):
+                self.terms.define(name, self.k.op("mov.u32", special(f"%{source.name}")))
+
+    def _leaf_exprs(self, node: Node) -> Iterator[Expr]:
+        yield from self.indices._roots((node,))
+
+    def pointer(self, root: Root) -> Reg:
+        """The global address in a pointer parameter, loaded where it is first needed in an enclosing block."""
+        found = self.terms.lookup(("pointer", root.name))
+        if found is None:
+            raw = self.k.load_param(root.name)
+            found = self.k.op("cvta.to.global.u64", raw)
+            self.terms.keep(("pointer", root.name), found)
+        return found
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        for node in block:
+            self.terms.forget_volatile()
+            getattr(self, f"_{type(node).__name__.lower()}")(node)
+
+    @contextmanager
+    def _scoped(self) -> Iterator[None]:
+        self.terms.push()
+        try:
+            yield
+        finally:
+            self.terms.pop()
+
+    def _comment(self, node: Comment) -> None:
+        at = f" ({node.span.file.rsplit('/', 1)[-1]}:{node.span.line})" if node.span else ""
+        self.k.comment(f"{node.text}{at}")
+
+    def _instruction(self, node: Instruction) -> None:
+        if ".sync.aligned" in node.opcode:
+            self._converge()
+        pred: Reg | Not | None = None
+        if node.guard is not None:
+            guard = self.temp(node.guard)
+            pred = ~guard if node.guard_negated else guard
+        operands = [self.operand(o) for o in node.operands]
+        if node.opcode == "elect.sync":
+            operands[0] = Pair(SINK, operands[0].items[1])  # type: ignore[union-attr, arg-type]
+        self.k.emit(node.opcode, *operands, pred=pred, comment=node.comment)
+
+    def _converge(self) -> None:
+        """Before an instruction that wants the whole warp converged, after code that may have split it."""
+        if self._diverged:
+            self.k.emit("bar.warp.sync", Imm(0xFFFFFFFF, hex=True))
+            self._diverged = False
+
+    def _define(self, node: Define) -> None:
+        key: Any = self.indices.scope.name(node.var) if is_index(node.var) else node.var
+        self.terms.define(key, self.values.copy(node.value))
+
+    def _store(self, node: Store) -> None:
+        self.values.store(node)
+
+    def _wait(self, node: Wait) -> None:
+        address = self.memory(node.barrier)
+        parity = self.index(node.parity)
+        head = self.k.new_label("wait")
+        self.k.place(head)
+        opcode = f"mbarrier.try_wait.parity.{node.order + '.' if node.order else ''}shared::cta.b64"
+        done = self.k.op(opcode, address, parity)
+        self.k.emit("bra", head, pred=~done)
+        self._diverged = True
+
+    def _if(self, node: If) -> None:
+        condition = self.temp(node.condition) if isinstance(node.condition, Temp) else self.condition(node.condition)
+        if node.then and node.orelse:
+            with self.k.if_else(condition) as arms:
+                with arms.then(), self._scoped():
+                    self._branch(node.then)
+                with arms.otherwise(), self._scoped():
+                    self._branch(node.orelse)
+        else:
+            taken = node.then or node.orelse
+            with self.k.if_(condition if node.then else ~condition), self._scoped():
+                self._branch(taken)
+        self._diverged = True
+
+    def _branch(self, block: Block) -> None:
+        outer, self._diverged = self._diverged, False
+        self.block(block)
+        self._diverged = outer or self._diverged
+
+    def _loop(self, node: Loop) -> None:
+        start, stop = (self.index(Index(e)) for e in (node.start, node.stop))
+        step = self.index(Index(node.step))
+        if not isinstance(step, Imm) or int(step.value) <= 0:
+            raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
+        first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
+        with self.k.for_range(first, last, int(step.value)) as frame, self._scoped():  # type: ignore[arg-type]
+            assert frame.index is not None
+            self.terms.define(self.indices.scope.name(node.var), frame.index)
+            self.loops.append(frame)
+            self.block(node.body)
+            self.loops.pop()
+        self._diverged = True
+
+    def _repeat(self, node: Repeat) -> None:
+        with self.k.loop("while") as frame, self._scoped():
+            if node.condition is not None:
+                frame.break_if(~self.condition(node.condition))
+            self.loops.append(frame)
+            self.block(node.body)
+            self.loops.pop()
+        self._diverged = True
+
+    def _jump(self, node: Jump) -> None:
+        if node.kind == "exit":
+            self.k.emit("ret")
+        elif not self.loops:
+            raise LoweringError(f"{node.kind} outside a loop")
+        elif node.kind == "break":
+            self.loops[-1].break_()
+        else:
+            self.loops[-1].continue_()
+
+    # -- operands --------------------------------------------------------------------------------------------------
+
+    def operand(self, o: Operand) -> Operandish:
+        if isinstance(o, tuple):
+            return Vec(tuple(SINK if m == "|" else self.operand(m) for m in o))
+        if isinstance(o, Temp):
+            return self.temp(o)
+        if isinstance(o, Word):
+            return self.word(o)
+        if isinstance(o, Index):
+            return self.index(o)
+        if isinstance(o, Memory):
+            return self.memory(o)
+        if isinstance(o, Pointer):
+            return self.terms.address(self.indices.term(o.expr))
+        if isinstance(o, Kept):
+            return SINK
+        if isinstance(o, int) and o >= 1 << 16:
+            return Imm(o, hex=True)
+        return o  # type: ignore[return-value]
+
+    def temp(self, t: Temp) -> Reg:
+        if t not in self.temps:
+            self.temps[t] = self.k.reg(t.type)
+        return self.temps[t]
+
+    def word(self, w: Word) -> Reg:
+        if w not in self.words:
+            if not 0 <= w.index * w.array.word_bits < max(1, w.array.size) * 8:
+                raise LoweringError(f"register {w.index} is outside '{w.array.name}', which has {w.array.size} bytes")
+            self.words[w] = self.k.reg(f"b{w.array.word_bits}")
+        return self.words[w]
+
+    def index(self, i: Index) -> Reg | Imm:
+        return self.terms.value(self.indices.term(i.expr), i.bits)
+
+    def condition(self, e: Expr) -> Reg | Not:
+        return self.terms.predicate(self.indices.term(e))
+
+    def memory(self, m: Memory) -> Address:
+        """The PTX address of a memory operand; constant parts go into the offset."""
+        offset = self.indices.term(m.offset)
+        if m.root.space == "shared":
+            assert self.shared is not None
+            moving, constant = self.terms.split(offset)
+            constant += m.root.offset
+            if moving == 0:
+                return Address(self.shared, constant)
+            base = self.indices.scope.name(shared_address())
+            if self.terms.lookup(base) is None:
+                self.terms.define(base, self.k.op("mov.b32", self.shared))
+            register = self.terms.value(("add", base, moving), 32)
+            assert isinstance(register, Reg)
+            return Address(register, constant)
+        if m.root.space == "global":
+            return self.terms.wide_address(self.pointer(m.root), m.root.name, offset)
+        raise LoweringError(f"'{m.root.name}' is in {m.root.space}, which has no addresses in memory")
+
+    def _opaque(self, name: str) -> Reg:
+        """The register of a value that index arithmetic takes as given: a load, or an intrinsic."""
+        source: Any = self.indices.scope.sources[name]
+        if isinstance(source, Var):
+            raise LoweringError(f"'{source.name}' has no value here")
+        return self.values.copy(source)
+
+
+def _is_special(name: str) -> bool:
+    return name.partition(".")[0] in ("tid", "ctaid", "clusterid", "cluster_ctaid", "cluster_ctarank")

@@ -1,0 +1,269 @@
+"""The layout equation of a lowering: every destination element receives its source element, and nothing else is written.
+
+The chosen program is executed symbolically for every thread: a register holds not a value but the names of the source
+elements in it.  What reaches the destination is compared, as a set of (destination, source) pairs, with what the layouts
+of the operands say, evaluated independently of the code that made the addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import ProofError
+from ..ir import Var
+from ..ir.index import evaluate_many
+from ..prove.verdict import Enumeration, Verdict
+from .active import thread_points
+from .context import CallContext, Operand
+from .indices import Indices
+from .program import Block, If, Instruction, Memory, Pointer, Temp, Word
+from .shared import shared_address
+from .variants.copy import ACCESS
+
+#: Names of private elements carry their thread: thread * SPAN + byte.
+SPAN = 1 << 32
+LANE = 1 << 16
+
+Array = np.ndarray
+
+
+@dataclass
+class Points:
+    """One assignment of everything but the thread id, for all threads of a CTA: variable name -> array or integer."""
+
+    values: dict[str, Any]
+    indices: Indices
+    threads: int
+
+    def of(self, e: Any) -> Array:
+        """The simplified value of an expression, one per thread."""
+        found = evaluate_many(self.indices.term(e), self.values)
+        return np.broadcast_to(np.asarray(found, dtype=np.int64), (self.threads,))
+
+    def by_var(self) -> dict[Var, Array]:
+        sources = self.indices.scope.sources
+        return {
+            source: np.broadcast_to(np.asarray(self.values[name], dtype=np.int64), (self.threads,))
+            for name, source in sources.items()
+            if isinstance(source, Var) and name in self.values
+        }
+
+
+def points_of(c: CallContext, indices: Indices) -> Iterator[Points]:
+    """All threads, with CTA coordinates and loop variables at their lowest, middle and highest values.
+
+    That the addresses are right at the values between follows from their validation, which covers all of them.
+    """
+    scope = indices.scope
+    registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    seen = set()
+    for pick in (lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi):
+        values: dict[str, Any] = {n: np.int64(pick(lo, hi)) for n, (lo, hi) in scope.ranges.items()}
+        for root in c.storage.roots.values():
+            if root.address is not None:
+                values[scope.name(root.address)] = np.int64(0)
+        values[scope.name(shared_address())] = np.int64(0)
+        key = tuple(int(v) for n, v in sorted(values.items()) if n not in registers)
+        if key in seen:
+            continue
+        seen.add(key)
+        values.update(thread_points(c.launch, registers))
+        yield Points(values, indices, c.launch.threads)
+
+
+@dataclass
+class _Trace:
+    """Symbolic execution of one block for all threads at one point."""
+
+    c: CallContext
+    points: Points
+    source: Operand
+    target: Operand
+    mask: Array
+    registers: dict[Temp | Word, list[Array]] = field(default_factory=dict)
+    pairs: list[tuple[Array, Array]] = field(default_factory=list)
+
+    def run(self, block: Block) -> None:
+        for node in block:
+            if isinstance(node, If):
+                assert not isinstance(node.condition, Temp)
+                outer = self.mask
+                self.mask = outer & (self.points.of(node.condition) != 0)
+                self.run(node.then)
+                self.mask = outer
+            elif isinstance(node, Instruction):
+                self._step(node)
+
+    @property
+    def threads(self) -> Array:
+        return np.arange(self.points.threads, dtype=np.int64)
+
+    def _step(self, i: Instruction) -> None:
+        name = i.opcode.split(".", 1)[0]
+        handler = _STEPS.get("tcgen05" if name == "tcgen05" else name)
+        if handler is None:
+            raise ProofError(f"the layout equation of '{self.c.op}' doesn't know the instruction {i.opcode}")
+        handler(self, i)
+
+    # -- registers -------------------------------------------------------------------------------------------------
+
+    def read(self, register: Any) -> list[Array]:
+        """The source elements in a register, lowest bits first."""
+        if register in self.registers:
+            return self.registers[register]
+        if isinstance(register, Word) and register.array == self.source.root:
+            size = max(1, self.source.bits // 8)
+            first = register.index * register.array.word_bits // 8
+            count = max(1, register.array.word_bits // self.source.bits)
+            return [self.threads * SPAN + first + j * size for j in range(count)]
+        if isinstance(register, Word) and register.array == self.target.root:
+            return [np.full(self.points.threads, -1)] * max(1, register.array.word_bits // self.target.bits)
+        raise ProofError(f"the layout equation of '{self.c.op}': a register is read before it is written")
+
+    def write(self, register: Any, content: list[Array]) -> None:
+        self.registers[register] = content
+        if isinstance(register, Word) and register.array == self.target.root:
+            size = max(1, self.target.bits // 8)
+            first = register.index * register.array.word_bits // 8
+            for j, source in enumerate(content):
+                known = source >= 0
+                self.reach(self.threads * SPAN + first + j * size, source, known)
+
+    def reach(self, target: Array, source: Array, also: Array | None = None) -> None:
+        keep = self.mask if also is None else self.mask & also
+        self.pairs.append((target[keep], source[keep]))
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def load(self, i: Instruction) -> None:
+        at = i.operands[1]
+        assert isinstance(at, Memory)
+        offset = self.points.of(at.offset)
+        for register, first, width in _pieces(i, i.operands[0]):
+            size = max(1, self.source.bits // 8)
+            self.write(register, [offset + first + j for j in range(0, width, size)])
+
+    def store(self, i: Instruction) -> None:
+        at = i.operands[0]
+        assert isinstance(at, Memory)
+        offset = self.points.of(at.offset)
+        for register, first, width in _pieces(i, i.operands[1]):
+            size = max(1, self.target.bits // 8)
+            content = self.read(register)
+            for j in range(0, width, size):
+                self.reach(offset + first + j, content[j // size])
+
+    def move(self, i: Instruction) -> None:
+        target, source = i.operands[:2]
+        if isinstance(target, tuple):
+            for register, piece in zip(target, self.read(source)):
+                self.write(register, [piece])
+        elif isinstance(source, tuple):
+            self.write(target, [e for r in source for e in self.read(r)])
+        else:
+            self.write(target, self.read(source))
+
+    def shift(self, i: Instruction) -> None:
+        target, source, amount = i.operands
+        assert isinstance(amount, int)
+        self.write(target, self.read(source)[amount // self.source.bits :])
+
+    def insert(self, i: Instruction) -> None:
+        target, part, into, first, width = i.operands
+        assert isinstance(first, int) and isinstance(width, int)
+        content = list(self.read(into))
+        bits = self.target.bits
+        content[first // bits : (first + width) // bits] = self.read(part)[: width // bits]
+        self.write(target, content)
+
+    def convert(self, i: Instruction) -> None:
+        # The packed forms name the high element first (PTX ISA, cvt).
+        self.write(i.operands[0], [self.read(r)[0] for r in reversed(i.operands[1:])])
+
+    def tcgen05(self, i: Instruction) -> None:
+        loading = ".ld." in i.opcode
+        words, at = i.operands if loading else reversed(i.operands)
+        assert isinstance(at, Pointer)
+        words = words if isinstance(words, tuple) else (words,)
+        first = self.points.of(at.expr) + self.threads % 32 * LANE
+        for j, word in enumerate(words):
+            if loading:
+                self.write(word, [first + j])
+            else:
+                self.reach(first + j, self.read(word)[0])
+
+
+def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
+    """(register, first byte, bytes) of each register of a load or store."""
+    suffix = i.opcode.split(".", 2)[2]
+    width = next(w for w, (s, _) in ACCESS.items() if s == suffix)
+    members = registers if isinstance(registers, tuple) else (registers,)
+    each = width // len(members)
+    for k, register in enumerate(members):
+        yield register, k * each, each
+
+
+_STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
+    "ld": _Trace.load, "st": _Trace.store, "mov": _Trace.move, "shr": _Trace.shift, "bfi": _Trace.insert,
+    "cvt": _Trace.convert, "tcgen05": _Trace.tcgen05,
+}  # fmt: skip
+
+
+def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """Verdict on the layout equation of a call that moves (or converts) elements one to one."""
+    source, target = c.inputs[0], c.outputs[0]
+    total = 0
+    for points in points_of(c, indices):
+        trace = _Trace(c, points, source, target, c.active.mask.copy())
+        trace.run(block)
+        got = _unique(
+            np.concatenate([p[0] for p in trace.pairs] or [np.empty(0, np.int64)]),
+            np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)]),
+        )
+        wanted = _unique(*_expected(c, source, target, points))
+        total += len(wanted)
+        if got.shape != wanted.shape or not np.array_equal(got, wanted):
+            return _difference(source, target, got, wanted)
+    return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved")
+
+
+def _expected(c: CallContext, source: Operand, target: Operand, points: Points) -> tuple[Array, Array]:
+    """(destination, source) names of all elements, by the layouts; thread-private names for each active thread."""
+    active = np.flatnonzero(c.active.mask)
+    shape = (len(active), source.size)
+    at = {v: p[active] for v, p in points.by_var().items()}
+
+    def key(o: Operand) -> Array:
+        places = {axis: np.broadcast_to(v, shape) for axis, v in o.places(at).items()}
+        if o.root.space == "tmem":
+            return places["TLane"] * LANE + places["TCol"]
+        if o.root.space != "local":
+            return places["byte"]
+        owner = active[:, None] * np.ones(shape, dtype=np.int64)
+        if "tid_in_wg" in places:
+            owner = owner // 128 * 128 + places["tid_in_wg"]
+        return owner * SPAN + places["byte"]
+
+    return key(target).ravel(), key(source).ravel()
+
+
+def _unique(target: Array, source: Array) -> Array:
+    return np.unique(np.stack([target, source], axis=1), axis=0)
+
+
+def _difference(source: Operand, target: Operand, got: Array, wanted: Array) -> Verdict:
+    a, b = ({(int(t), int(s)) for t, s in x} for x in (got, wanted))
+    missing, extra = sorted(b - a), sorted(a - b)
+    counterexample: Mapping[str, Any] = {
+        "destination": (missing or extra)[0][0] % SPAN,
+        "source_wanted": missing[0][1] % SPAN if missing else None,
+        "source_got": next((s % SPAN for t, s in extra if missing and t == missing[0][0]), extra[0][1] if extra else None),
+    }
+    return Verdict(
+        "different", "enumeration", counterexample=dict(counterexample),
+        detail=f"{len(missing)} elements of '{target.name}' don't receive theirs from '{source.name}', {len(extra)} are wrong",
+    )  # fmt: skip

@@ -1,0 +1,172 @@
+"""The driver: a function in, a :class:`Kernel` (PTX, launch, report) out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import LoweringError, ProofError, TirxError
+from ..ir import PrimFunc, TensorMapType, Var
+from ..ir import dtype as dt
+from ..prove.verdict import Verdict
+from ..ptx.builder import Module, Param
+from ..ptx.launch import Launch as LaunchData
+from ..ptx.target import find_target
+from .candidates import Choice, choose
+from .emit import Emitter
+from .equation import movement
+from .indices import Indices
+from .mma_equation import matrix_equation
+from .program import Block, replace_calls
+from .statements import Lowerer
+from .storage import SHARED_ALIGN, plan
+from .threads import find_launch
+from .values import ptx_type
+from .variants import VARIANTS
+
+#: Config keys that mean something to the compiler whatever the variant.
+COMMON_CONFIG = frozenset(("dispatch",))
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """One tile call: what was chosen for it and the verdict on its layout equation."""
+
+    choice: Choice
+    equation: Verdict
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel.
+
+    ``ptx`` is the module text, ``launch`` what the host needs; ``calls`` and ``indices`` are what the report shows.
+    """
+
+    name: str
+    target: str
+    ptx: str
+    launch: LaunchData
+    calls: tuple[Lowered, ...] = field(repr=False)
+    indices: Indices = field(repr=False)
+    seconds: dict[str, float] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def explain(self) -> str:
+        """For each tile call every candidate with its cost, and the condition that ruled out each other variant."""
+        from .report import explain
+
+        return explain(self)
+
+    def report(self) -> dict[str, Any]:
+        """The report as JSON-able data."""
+        from .report import report
+
+        return report(self)
+
+    def assemble(self, *, sass: bool = True) -> Any:
+        """What ``ptxas`` makes of the PTX (registers, spills, bytes); raises PtxError if it refuses."""
+        from ..ptx.ptxas import assemble
+
+        return assemble(self.ptx, self.target)
+
+    def simulate(self, *arrays: Any, **options: Any) -> Any:
+        """Run the PTX on numpy arrays, one per buffer parameter, in order (see ``tirx_eq.sim``)."""
+        from .run import simulate_kernel
+
+        return simulate_kernel(self, arrays, **options)
+
+
+def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
+    """Lower a kernel to PTX for ``target``.
+
+    Raises LoweringError for what can't be lowered (with the conditions that fail), PtxError for a target that lacks an
+    instruction, ProofError if a lowering's layout equation or an address doesn't hold.
+    """
+    if not isinstance(func, PrimFunc):
+        raise LoweringError(f"compile needs a PrimFunc, got {type(func).__name__}")
+    find_target(target)
+    clock = _Clock()
+    launch = find_launch(func)
+    storage = plan(func)
+    lowerer = Lowerer(func, launch, storage, target)
+    program = lowerer.run()
+    clock.lap("analysis")
+    choices = choose(lowerer.contexts)
+    clock.lap("choice")
+    bodies = {k.context.index: _emit(k) for k in choices}
+    program = replace_calls(program, bodies)
+    indices = Indices(program, launch, storage, lowerer.ranges)
+    clock.lap("indices")
+    calls = tuple(_prove(k, bodies[k.context.index], indices) for k in choices)
+    clock.lap("equations")
+    notes = tuple(note for k in choices for note in _unread_config(k))
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
+    module = Module(target)
+    kernel = module.kernel(func.name, _params(func), launch.block, launch.cluster if launch.cluster != (1, 1, 1) else None)
+    shared = kernel.dynamic_shared("smem", storage.shared_bytes, SHARED_ALIGN) if storage.shared_bytes else None
+    Emitter(kernel, indices, shared, func.params).run(program)
+    text = module.text()
+    clock.lap("ptx")
+    return Kernel(func.name, target, text, kernel.launch(launch.grid), calls, indices, clock.laps, notes)
+
+
+def _emit(choice: Choice) -> Block:
+    c = choice.context
+    try:
+        return VARIANTS[choice.chosen.node].emit(c, choice.chosen.values)
+    except TirxError as error:
+        raise error.at(c.span) from None
+
+
+def _prove(choice: Choice, block: Block, indices: Indices) -> Lowered:
+    check = matrix_equation if choice.context.op == "gemm_async" else movement
+    verdict = check(choice.context, block, indices)
+    if verdict.status != "equal":
+        raise ProofError(
+            f"the lowering {choice.chosen.describe()} of '{choice.context.op}' breaks its layout equation: {verdict.detail}",
+            span=choice.context.span,
+        )
+    return Lowered(choice, verdict)
+
+
+def _unread_config(choice: Choice) -> list[str]:
+    read = COMMON_CONFIG | {key for v in VARIANTS.values() for key in v.config if v.node == choice.chosen.node}
+    unread = sorted(set(choice.context.call.config) - read)
+    place = f"{choice.context.span}: " if choice.context.span else ""
+    return [f"{place}'{choice.context.op}' was given the config key '{key}', which nothing reads" for key in unread]
+
+
+def _params(func: PrimFunc) -> Sequence[Param]:
+    made = []
+    for var in func.params:
+        if var in func.buffer_map:
+            made.append(Param.pointer(var.name, "global", func.buffer_map[var].data_alignment))
+        elif isinstance(var.ty, TensorMapType):
+            made.append(Param.tensor_map(var.name))
+        else:
+            made.append(_scalar(var))
+    return made
+
+
+def _scalar(var: Var) -> Param:
+    if dt.kind(var.dtype) == "handle":
+        return Param.pointer(var.name)
+    return Param.scalar(var.name, ptx_type(var.dtype))
+
+
+class _Clock:
+    """Seconds per phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now

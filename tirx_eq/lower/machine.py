@@ -1,0 +1,62 @@
+"""The machine model: what a candidate program costs.  Numbers rank candidates; they are never reported as measured time.
+
+Unit: cycles of one SM for the participating threads of one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Throughputs of an SM.  Sources: CUDA C++ Programming Guide (throughput of native instructions), and published
+    micro-benchmarks of B200 where the guide is silent."""
+
+    issue: float = 1.0  # warp instructions per cycle and SM sub-partition
+    subpartitions: int = 4
+    shared_bytes: int = 128  # bytes per cycle; 32 banks of 4 bytes
+    sector_bytes: int = 32  # granule of global memory traffic
+    l2_bytes: float = 64.0  # bytes per cycle and SM from L2
+    tmem_bytes: float = 57.0  # bytes per cycle and warp for tcgen05.ld (B300 bench notes; one source)
+    mma_f16: float = 8192.0  # dense f16 FLOP per cycle
+    convert: float = 16.0  # lanes of cvt per cycle and sub-partition
+
+
+B200 = Machine()
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a candidate takes, by resource.
+
+    ``issue``: warp instructions of one warp; ``warps``: warps that execute them; ``wavefronts``: shared-memory cycles;
+    ``sectors``: 32-byte pieces of global memory; ``tmem``: bytes through the tensor-memory port of a warp; ``tensor``:
+    tensor-core cycles; ``converts``: lanes converted per warp; ``registers``: temporaries alive at once in a thread.
+    """
+
+    issue: float = 0
+    warps: int = 1
+    wavefronts: float = 0
+    sectors: float = 0
+    tmem: float = 0
+    tensor: float = 0
+    converts: float = 0
+    registers: int = 0
+
+    def cycles(self, machine: Machine = B200) -> float:
+        """Cycles with every resource but issue slots overlapped badly: their sum.  Registers break ties only."""
+        rounds = -(-self.warps // machine.subpartitions)
+        return (
+            self.issue * rounds / machine.issue
+            + self.wavefronts
+            + self.sectors * machine.sector_bytes / machine.l2_bytes
+            + self.tmem / machine.tmem_bytes
+            + self.tensor
+            + self.converts * rounds / machine.convert
+            + self.registers / 1024
+        )
+
+    def by_resource(self) -> dict[str, float]:
+        """The non-zero entries, for reports."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}

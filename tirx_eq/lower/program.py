@@ -1,0 +1,196 @@
+"""The device program: PTX instructions whose integer operands are still expressions.
+
+Lowering turns statements and tile primitives into these nodes; all index expressions of the kernel are then simplified
+together, and :mod:`tirx_eq.lower.emit` writes the PTX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..errors import Span
+from ..ir import Expr, Var
+from .storage import Root
+
+
+@dataclass(frozen=True, eq=False)
+class Temp:
+    """A virtual register that holds one value; ``type`` is a PTX register type (b32, b64, f32, pred …)."""
+
+    type: str
+
+
+@dataclass(frozen=True)
+class Word:
+    """One register of a local buffer: the ``index``-th word of ``array`` (its storage root)."""
+
+    array: Root
+    index: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """The value of an integer expression in a register of ``bits`` bits."""
+
+    expr: Expr
+    bits: int = 32
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The address ``root + offset``; ``offset`` in bytes, from the start of the root's storage."""
+
+    root: Root
+    offset: Expr
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address held in an integer expression (TMEM addresses: lane in bits 31-16, column in bits 15-0)."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result that isn't wanted (``_``)."""
+
+
+Operand = Temp | Word | Index | Memory | Pointer | Kept | int | float | str | tuple["Operand", ...]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One PTX instruction, under the guard ``guard`` (negated if ``guard_negated``)."""
+
+    opcode: str
+    operands: tuple[Operand, ...] = ()
+    guard: Temp | None = None
+    guard_negated: bool = False
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Define:
+    """From here on (in this block) the variable has the value of the expression."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Store:
+    """The value of a scalar expression (of any dtype, loads and floating point included) is stored as ``dtype``.
+
+    ``memory`` may be a local root: then its offset is constant and names a register, or part of one.
+    """
+
+    memory: Memory
+    dtype: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait until the phase of the mbarrier with this parity has completed; ``order`` is a PTX modifier or empty."""
+
+    barrier: Memory
+    parity: Index
+    order: str = ""
+
+
+@dataclass(frozen=True)
+class TileCall:
+    """The place of tile call number ``index``, until its lowering is chosen."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class If:
+    """``then`` where the condition holds (an expression, or a predicate register), else ``orelse``."""
+
+    condition: Expr | Temp
+    then: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``body`` for ``var`` in start, start+step, … below ``stop``; counted at run time."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: Block
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``body`` for ever, or as long as ``condition`` holds when one is given (tested before each round)."""
+
+    body: Block
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Jump:
+    """``break``, ``continue`` of the innermost loop, or ``exit`` of the kernel."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A line in the PTX that says what follows, with its place in the source."""
+
+    text: str
+    span: Span | None = None
+
+
+Node = Instruction | Define | Store | Wait | If | Loop | Repeat | Jump | Comment | TileCall
+Block = tuple[Node, ...]
+
+
+def instruction(opcode: str, *operands: Operand, guard: Temp | None = None, comment: str = "") -> Instruction:
+    """An instruction node."""
+    return Instruction(opcode, operands, guard, comment=comment)
+
+
+def walk(block: Block) -> Iterator[Node]:
+    """Every node of a program, outer before inner, in order."""
+    for node in block:
+        yield node
+        if isinstance(node, If):
+            yield from walk(node.then)
+            yield from walk(node.orelse)
+        elif isinstance(node, (Loop, Repeat)):
+            yield from walk(node.body)
+
+
+def replace_calls(block: Block, bodies: dict[int, Block]) -> Block:
+    """The program with each ``TileCall`` replaced by its body."""
+    out: list[Node] = []
+    for node in block:
+        if isinstance(node, TileCall):
+            out += bodies[node.index]
+        elif isinstance(node, If):
+            out.append(If(node.condition, replace_calls(node.then, bodies), replace_calls(node.orelse, bodies)))
+        elif isinstance(node, (Loop, Repeat)):
+            out.append(replace(node, body=replace_calls(node.body, bodies)))
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def operand_exprs(operand: Operand) -> Iterator[Expr]:
+    """The integer expressions in an operand."""
+    if isinstance(operand, (Index, Pointer)):
+        yield operand.expr
+    elif isinstance(operand, Memory):
+        yield operand.offset
+    elif isinstance(operand, tuple):
+        for member in operand:
+            yield from operand_exprs(member)

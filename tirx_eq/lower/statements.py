@@ -1,0 +1,284 @@
+"""Statements to the device program, with the set of active threads, ranges and values of variables at each place.
+
+Tile primitive calls become :class:`TileCall` nodes first, since their lowerings are chosen together for the whole kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import LoweringError, TirxError
+from ..ir import (
+    AllocBuffer,
+    AssertStmt,
+    AttrStmt,
+    Bind,
+    Break,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Continue,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    IfThenElse,
+    IntImm,
+    PrimFunc,
+    Ramp,
+    Return,
+    ScopeIdDefStmt,
+    SeqStmt,
+    Stmt,
+    TilePrimitiveCall,
+    Var,
+    While,
+    const,
+    post_order_visit,
+    substitute,
+)  # fmt: skip
+from ..ir import dtype as dt
+from ..ir.index import names
+from ..ir.index_ir import IndexScope, dtype_range
+from .active import Active, narrow
+from .context import CallContext, call_context
+from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, instruction_of
+from .program import (
+    Block,
+    Comment,
+    Define,
+    If,
+    Index,
+    Instruction,
+    Jump,
+    Loop,
+    Memory,
+    Node,
+    Repeat,
+    Store,
+    TileCall,
+    Wait,
+)  # fmt: skip
+from .storage import Storage
+from .threads import Launch
+
+MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
+
+
+@dataclass
+class Place:
+    """What holds where a statement stands: variables' values, ranges of what they are made of, active threads."""
+
+    environment: dict[Var, Expr]
+    ranges: dict[Var, tuple[int, int]]
+    active: Active
+
+
+class Lowerer:
+    """Turns a function's body into a program; ``contexts`` collects the tile calls in order."""
+
+    def __init__(self, func: PrimFunc, launch: Launch, storage: Storage, target: str) -> None:
+        self.func = func
+        self.launch = launch
+        self.storage = storage
+        self.target = target
+        self.contexts: list[CallContext] = []
+        self.ranges: dict[Var, tuple[int, int]] = {}
+
+    def run(self) -> Block:
+        place = Place(dict(self.launch.ids), {}, Active.all(self.launch))
+        return self.block(self.func.body, place)
+
+    def block(self, stmt: Stmt, place: Place) -> Block:
+        nodes: list[Node] = []
+        for s in stmt.seq if isinstance(stmt, SeqStmt) else (stmt,):
+            try:
+                handler = _HANDLERS.get(type(s))
+                if handler is None:
+                    raise LoweringError(f"a {type(s).__name__} can't be lowered")
+                nodes += handler(self, s, place)
+            except TirxError as error:
+                raise error.at(s.span) from None
+        return tuple(nodes)
+
+    # -- expressions -----------------------------------------------------------------------------------------------
+
+    def resolve(self, e: Expr, place: Place) -> Expr:
+        return substitute(e, place.environment)
+
+    def memory(self, load: BufferLoad, place: Place) -> Memory:
+        root = self.storage.root(load.buffer)
+        return Memory(root, self.resolve(self.storage.byte_offset(load.buffer, load.indices), place))
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def nothing(self, s: Stmt, place: Place) -> list[Node]:
+        return []
+
+    def attr(self, s: AttrStmt, place: Place) -> list[Node]:
+        if s.attr_key == "thread_extent":
+            raise LoweringError("thread_extent attributes are for scheduled kernels; use scope ids such as Tx.thread_id")
+        return list(self.block(s.body, place))
+
+    def bind(self, s: Bind, place: Place) -> list[Node]:
+        value = self.resolve(s.value, place)
+        if _is_plain_index(value):
+            place.environment[s.var] = value
+            return []
+        if dt.kind(s.var.dtype) in ("int", "uint", "bool"):
+            place.ranges[s.var] = self.ranges[s.var] = dtype_range(s.var.dtype)
+        return [Define(s.var, value)]
+
+    def store(self, s: BufferStore, place: Place) -> list[Node]:
+        if s.predicate is not None or any(isinstance(i, Ramp) for i in s.indices):
+            return [n for k in range(dt.lanes(s.value.dtype)) for n in self._store_lane(s, k, place)]
+        value = self.resolve(s.value, place)
+        at = self.memory(BufferLoad(s.buffer, s.indices), place)
+        return [Store(at, s.buffer.dtype, value)]
+
+    def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:
+        raise LoweringError(f"a vector store to '{s.buffer.name}' is not lowered yet", hint="use Tx.copy, or scalar stores")
+
+    def evaluate(self, s: Evaluate, place: Place) -> list[Node]:
+        call = s.value
+        if isinstance(call, IntImm):
+            return []
+        if not isinstance(call, Call):
+            raise LoweringError("an expression is evaluated for nothing")
+        resolved = self.resolve(call, place)
+        assert isinstance(resolved, Call)
+        if call.op.name in PARITY_WAITS:
+            load = address_operand(resolved.args[0])
+            if load is None:
+                raise LoweringError(f"the barrier of '{call.op.name}' must be the address of an element of a shared buffer")
+            return [Wait(self.memory(load, place), Index(resolved.args[1]), PARITY_WAITS[call.op.name])]
+        template = TEMPLATES.get(call.op.name)
+        if template is not None and template.aligned and not place.active.whole(32):
+            raise LoweringError(
+                f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
+            )
+        return [instruction_of(resolved, lambda load: self.memory(load, place))]
+
+    def if_then_else(self, s: IfThenElse, place: Place) -> list[Node]:
+        condition = self.resolve(s.condition, place)
+        if isinstance(condition, IntImm):
+            taken = s.then_case if condition.value else s.else_case
+            return list(self.block(taken, place)) if taken is not None else []
+        then = self.block(s.then_case, _inner(place, narrow(place.active, condition, self.launch)))
+        orelse: Block = ()
+        if s.else_case is not None:
+            orelse = self.block(s.else_case, _inner(place, narrow(place.active, condition, self.launch, False)))
+        return [If(condition, then, orelse)]
+
+    def for_(self, s: For, place: Place) -> list[Node]:
+        start, extent = self.resolve(s.min, place), self.resolve(s.extent, place)
+        step = self.resolve(s.step, place) if s.step is not None else const(1, start.dtype)
+        constant = isinstance(start, IntImm) and isinstance(extent, IntImm) and isinstance(step, IntImm)
+        if s.kind == "thread_binding":
+            raise LoweringError("a loop bound to threads is for scheduled kernels; use scope ids such as Tx.thread_id")
+        if s.kind == "vectorized" and _jumps(s.body):
+            raise LoweringError("break and continue have no meaning in a vectorized loop", hint="use Tx.unroll or Tx.serial")
+        if constant and (s.kind in ("unrolled", "vectorized") or self._indexes_registers(s)):
+            low, count, by = int(start), int(extent), int(step)  # type: ignore[call-overload]
+            if count > MAX_UNROLL * by:
+                raise LoweringError(f"the loop over '{s.loop_var.name}' would be unrolled {count // by} times")
+            if _jumps(s.body):
+                raise LoweringError("break and continue are not lowered in unrolled loops", hint="use Tx.serial")
+            nodes: list[Node] = []
+            for value in range(low, low + count, by):
+                inner = _inner(place, place.active)
+                inner.environment[s.loop_var] = const(value, s.loop_var.dtype)
+                nodes += self.block(s.body, inner)
+            return nodes
+        inner = _inner(place, place.active)
+        bounds = dtype_range(s.loop_var.dtype)
+        if isinstance(start, IntImm) and isinstance(extent, IntImm):
+            bounds = (start.value, start.value + max(0, extent.value - 1))
+        inner.ranges[s.loop_var] = self.ranges[s.loop_var] = bounds
+        return [Loop(s.loop_var, start, start + extent, step, self.block(s.body, inner))]
+
+    def _indexes_registers(self, s: For) -> bool:
+        """Whether the loop variable chooses a register: then the loop must be unrolled."""
+        found = False
+
+        def look(node: Any) -> None:
+            nonlocal found
+            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.scope == "local":
+                found = found or any(_uses(i, s.loop_var) for i in node.indices)
+            if isinstance(node, TilePrimitiveCall):
+                found = found or any(
+                    r.buffer.scope in ("local", "tmem") and any(_uses(b.min, s.loop_var) for b in r.region)
+                    for r in node.regions()
+                )
+
+        post_order_visit(s.body, look)
+        return found
+
+    def while_(self, s: While, place: Place) -> list[Node]:
+        inner = _inner(place, place.active)
+        return [Repeat(self.block(s.body, inner), self.resolve(s.condition, place))]
+
+    def jump(self, s: Stmt, place: Place) -> list[Node]:
+        return [Jump("break" if isinstance(s, Break) else "continue")]
+
+    def return_(self, s: Return, place: Place) -> list[Node]:
+        if s.value is not None and not (isinstance(s.value, IntImm) and s.value.value == 0):
+            raise LoweringError("a kernel can't return a value")
+        return [Jump("exit")]
+
+    def assert_(self, s: AssertStmt, place: Place) -> list[Node]:
+        return [If(self.resolve(s.condition, place), (), (Instruction("trap"),))]
+
+    def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
+        for region in s.regions():
+            self.storage.root(region.buffer)
+            if region.const_extents() is None:
+                raise LoweringError(f"the extents of the region of '{region.buffer.name}' must be constant")
+        context = call_context(
+            len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges
+        )
+        self.contexts.append(context)
+        return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
+
+
+def _inner(place: Place, active: Active) -> Place:
+    return Place(dict(place.environment), dict(place.ranges), active)
+
+
+def _is_plain_index(e: Expr) -> bool:
+    """Integer arithmetic on variables and constants only: can stand wherever its variable does."""
+    if dt.kind(e.dtype) not in ("int", "uint", "bool") or dt.lanes(e.dtype) != 1:
+        return False
+    scope = IndexScope()
+    return all(isinstance(scope.sources[n], Var) for n in names(scope.term(e)))
+
+
+def _uses(e: Expr, var: Var) -> bool:
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or node is var
+
+    post_order_visit(e, look)
+    return found
+
+
+def _jumps(body: Stmt) -> bool:
+    """Whether a break or continue belongs to the loop with this body."""
+    if isinstance(body, (Break, Continue)):
+        return True
+    if isinstance(body, SeqStmt):
+        return any(_jumps(s) for s in body.seq)
+    if isinstance(body, IfThenElse):
+        return _jumps(body.then_case) or (body.else_case is not None and _jumps(body.else_case))
+    return isinstance(body, AttrStmt) and _jumps(body.body)
+
+
+_HANDLERS: dict[type, Any] = {
+    AllocBuffer: Lowerer.nothing, DeclBuffer: Lowerer.nothing, ScopeIdDefStmt: Lowerer.nothing, AttrStmt: Lowerer.attr,
+    Bind: Lowerer.bind, BufferStore: Lowerer.store, Evaluate: Lowerer.evaluate, IfThenElse: Lowerer.if_then_else,
+    For: Lowerer.for_, While: Lowerer.while_, Break: Lowerer.jump, Continue: Lowerer.jump, Return: Lowerer.return_,
+    AssertStmt: Lowerer.assert_, TilePrimitiveCall: Lowerer.tile_call,
+}  # fmt: skip

@@ -1,0 +1,220 @@
+"""Where each buffer lives: global parameters, shared memory offsets, registers, tensor memory.
+
+Buffers that share a ``data`` variable share a storage :class:`Root`; an element's place is the root plus the buffer's
+element offset plus what its layout says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import LoweringError, Span
+from ..ir import AllocBuffer, AttrStmt, Buffer, DeclBuffer, Expr, IntImm, PrimFunc, StmtVisitor, Var, const
+from ..ir import dtype as dt
+
+SHARED_ALIGN = 1024  # bytes; the period of the 128-byte swizzle, anchored at absolute addresses (PTX ISA 9.7.16)
+MAX_SHARED = 232448  # bytes a CTA may use on sm_100 (227 KB)
+
+
+@dataclass(frozen=True)
+class Root:
+    """One piece of storage.
+
+    ``space``: ``global`` (a pointer parameter), ``shared``, ``local`` (registers) or ``tmem``.  ``offset`` is its byte
+    offset in the CTA's shared memory; ``size`` its bytes (per thread for ``local``, 0 if unknown); ``align`` the alignment
+    of its start in bytes; ``word_bits`` the width of one register of a local root.
+    """
+
+    space: str
+    name: str
+    offset: int = 0
+    size: int = 0
+    align: int = 16
+    word_bits: int = 32
+    address: Expr | None = field(default=None, compare=False)
+
+
+@dataclass
+class Storage:
+    """The roots of a kernel's buffers, and how much shared memory they take (bytes)."""
+
+    roots: dict[Var, Root] = field(default_factory=dict)
+    shared_bytes: int = 0
+
+    def root(self, buffer: Buffer) -> Root:
+        found = self.roots.get(buffer.data)
+        if found is None:
+            raise LoweringError(f"buffer '{buffer.name}' is used, but neither a parameter nor declared", span=buffer.span)
+        return found
+
+    def byte_offset(self, buffer: Buffer, coords: Sequence[Any]) -> Expr:
+        """Bytes from the root's start to the element at ``coords`` (expressions or integers), along axis ``m``."""
+        places = place(buffer, coords)
+        extra = sorted(set(places) - {"m"})
+        if extra:
+            raise LoweringError(
+                f"buffer '{buffer.name}' puts elements on axis {', '.join(extra)}, so they have no memory address",
+                hint="memory buffers need a layout on axis m only",
+            )
+        elements = places.get("m", const(0)) + buffer.elem_offset
+        bits = dt.storage_bits(buffer.dtype)
+        return elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8
+
+
+def place(buffer: Buffer, coords: Sequence[Any]) -> dict[str, Expr]:
+    """The storage coordinates (axis name -> expression) of the element at ``coords``."""
+    exprs = [const(c) for c in coords]
+    if buffer.layout is not None and not buffer.strides:
+        found = buffer.layout.apply(*exprs, shape=list(buffer.shape)) if len(exprs) > 1 else buffer.layout.apply(exprs[0])
+        return {str(axis): const(v) for axis, v in found.items()}
+    total: Expr = const(0)
+    for c, s in zip(exprs, strides_of(buffer)):
+        total = total + c * s
+    return {"m": total}
+
+
+def place_points(buffer: Buffer, coords: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The same for many elements at once, by the layout's own evaluation (independent of :func:`place`)."""
+    if buffer.layout is not None and not buffer.strides:
+        shape = const_shape(buffer)
+        flat = np.zeros_like(np.asarray(coords[0]), dtype=np.int64)
+        for c, extent in zip(coords, shape):
+            flat = flat * extent + c
+        return {str(axis): np.asarray(v) for axis, v in buffer.layout.evaluate(flat).items()}
+    strides = [_constant(s, buffer, "stride") for s in strides_of(buffer)]
+    return {"m": sum((np.asarray(c, dtype=np.int64) * s for c, s in zip(coords, strides)), np.int64(0))}
+
+
+def strides_of(buffer: Buffer) -> list[Expr]:
+    """Element strides: the buffer's own, or row-major."""
+    if buffer.strides:
+        return list(buffer.strides)
+    out: list[Expr] = []
+    step: Expr = const(1)
+    for extent in reversed(buffer.shape):
+        out.append(step)
+        step = step * extent
+    return out[::-1]
+
+
+def const_shape(buffer: Buffer) -> tuple[int, ...]:
+    """The buffer's shape as integers; raises LoweringError if an extent is symbolic."""
+    shape = buffer.const_shape()
+    if shape is None:
+        raise LoweringError(f"the shape of buffer '{buffer.name}' must be constant here", span=buffer.span)
+    return shape
+
+
+def _constant(e: Expr, buffer: Buffer, what: str) -> int:
+    if not isinstance(e, IntImm):
+        raise LoweringError(f"the {what} of buffer '{buffer.name}' must be constant here", span=buffer.span)
+    return e.value
+
+
+class _Collect(StmtVisitor):
+    def __init__(self) -> None:
+        self.allocated: list[tuple[Buffer, Span | None]] = []
+        self.views: list[tuple[Buffer, Span | None]] = []
+        self.dynamic_bytes = 0
+
+    def visit_alloc_buffer(self, value: AllocBuffer) -> None:
+        self.allocated.append((value.buffer, value.span))
+
+    def visit_decl_buffer(self, value: DeclBuffer) -> None:
+        self.views.append((value.buffer, value.span))
+
+    def visit_attr_stmt(self, value: AttrStmt) -> None:
+        if value.attr_key == "tirx.dyn_smem_bytes" and isinstance(value.value, IntImm):
+            self.dynamic_bytes = max(self.dynamic_bytes, value.value.value)
+        self.visit_children(value)
+
+
+def plan(func: PrimFunc) -> Storage:
+    """Give every buffer of a kernel its storage.
+
+    Shared memory is one dynamic block: the pool first (at offset 0, aligned to 1024 bytes), then other shared buffers.
+    Raises LoweringError if it exceeds 227 KB, or for a storage scope that this target doesn't have.
+    """
+    collect = _Collect()
+    collect.visit(func.body)
+    storage = Storage()
+    for param in func.params:
+        if param in func.buffer_map:
+            buffer = func.buffer_map[param]
+            shape = buffer.const_shape()
+            size = math.prod(shape) * dt.storage_bits(buffer.dtype) // 8 if shape else 0
+            storage.roots[buffer.data] = Root("global", param.name, size=size, align=buffer.data_alignment)
+    pool_end = collect.dynamic_bytes
+    views: dict[Var, list[Buffer]] = {}
+    for buffer, _ in collect.views:
+        views.setdefault(buffer.data, []).append(buffer)
+    end = pool_end
+    for buffer, span in collect.allocated:
+        if buffer.data in storage.roots:
+            continue
+        shared = buffer.scope.startswith("shared")
+        if shared and buffer.const_shape() == (0,):
+            storage.roots[buffer.data] = Root("shared", buffer.name, 0, pool_end, SHARED_ALIGN)
+        elif shared:
+            size, align = _bytes(buffer), _shared_align(buffer)
+            start = -(-end // align) * align
+            end = start + size
+            storage.roots[buffer.data] = Root("shared", buffer.name, start, size, align)
+        elif buffer.scope == "local":
+            aliases = [buffer, *views.get(buffer.data, [])]
+            bits = 64 if any(dt.storage_bits(b.dtype) == 64 for b in aliases) else 32
+            size = max(_bytes(b) for b in aliases)
+            storage.roots[buffer.data] = Root("local", buffer.name, size=size, word_bits=bits)
+        elif buffer.scope == "tmem":
+            storage.roots[buffer.data] = _tmem_root(buffer, span)
+        else:
+            raise LoweringError(f"buffer '{buffer.name}': storage scope '{buffer.scope}' can't be allocated", span=span)
+    for buffer, span in collect.views:
+        if buffer.data not in storage.roots:
+            if buffer.scope != "tmem":
+                raise LoweringError(f"buffer '{buffer.name}' views storage that isn't declared", span=span)
+            storage.roots[buffer.data] = _tmem_root(buffer, span)
+    storage.shared_bytes = end
+    _make_unique(storage)
+    if end > MAX_SHARED:
+        raise LoweringError(f"the kernel needs {end} bytes of shared memory; a CTA has {MAX_SHARED}")
+    return storage
+
+
+def _make_unique(storage: Storage) -> None:
+    """Two buffers may have one name; their roots may not, since a register is named by its root."""
+    used: set[str] = set()
+    for data, root in storage.roots.items():
+        name, count = root.name, 1
+        while name in used:
+            name, count = f"{root.name}_{count}", count + 1
+        used.add(name)
+        storage.roots[data] = replace(root, name=name)
+
+
+def _tmem_root(buffer: Buffer, span: Span | None) -> Root:
+    if not buffer.allocated_addr:
+        raise LoweringError(
+            f"tensor memory buffer '{buffer.name}' has no address",
+            hint="give allocated_addr, the value that tcgen05.alloc wrote",
+            span=span,
+        )
+    return Root("tmem", buffer.name, address=buffer.allocated_addr[0])
+
+
+def _bytes(buffer: Buffer) -> int:
+    """Bytes of storage from the root's start that the buffer can touch (per thread for thread-distributed layouts)."""
+    elements = math.prod(const_shape(buffer)) if buffer.layout is None else int(buffer.layout.storage().span("m"))
+    offset = buffer.elem_offset.value if isinstance(buffer.elem_offset, IntImm) else 0
+    return -(-(elements + offset) * dt.storage_bits(buffer.dtype) // 8)
+
+
+def _shared_align(buffer: Buffer) -> int:
+    """A swizzled buffer is aligned to its pattern, others to 16 bytes or their element."""
+    swizzled = buffer.layout is not None and type(buffer.layout).__name__ != "TileLayout"
+    return SHARED_ALIGN if swizzled else max(16, dt.storage_bits(buffer.dtype) // 8)

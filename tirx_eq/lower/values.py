@@ -1,0 +1,240 @@
+"""Code for values of any dtype: loads, floating-point arithmetic, conversions, stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import LoweringError
+from ..ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Var,
+)  # fmt: skip
+from ..ir import dtype as dt
+from ..ptx.operands import SINK, Imm, Pair, Reg, Vec
+from .indices import is_index
+from .program import Memory, Store, Word
+
+if TYPE_CHECKING:
+    from .emit import Emitter
+
+_FLOAT_OPS: dict[type, str] = {
+    Add: "add.rn", Sub: "sub.rn", Mul: "mul.rn", Div: "div.rn", Min: "min", Max: "max",
+}  # fmt: skip
+_COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
+#: Unary functions of float32 (PTX ISA 9.7.3; approximate ones are within the ISA's stated error).
+_UNARY = {
+    "tirx.exp2": "ex2.approx.f32", "tirx.log2": "lg2.approx.f32", "tirx.sqrt": "sqrt.rn.f32", "tirx.rsqrt": "rsqrt.approx.f32",
+    "tirx.sin": "sin.approx.f32", "tirx.cos": "cos.approx.f32", "tirx.tanh": "tanh.approx.f32", "tirx.fabs": "abs.f32",
+    "tirx.abs": "abs.f32", "tirx.ptx.exp2": "ex2.approx.ftz.f32", "tirx.ptx.rcp": "rcp.approx.ftz.f32",
+}  # fmt: skip
+_PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+LOG2_E = 1.4426950408889634
+
+
+def ptx_type(dtype: str) -> str:
+    """The PTX type of a scalar dtype: f32, s32, u16 …; bool is u8 in memory."""
+    if dt.is_float(dtype):
+        if dtype not in _PTX_FLOAT:
+            raise LoweringError(f"there is no arithmetic on {dtype}; convert it first")
+        return _PTX_FLOAT[dtype]
+    kind, bits, _ = dt.parse(dtype)
+    return "u8" if kind == "bool" else f"{'s' if kind == 'int' else 'u'}{bits}"
+
+
+class ValueCode:
+    """Registers of values; ``e`` is the emitter whose kernel and terms it uses."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+        self.k = emitter.k
+
+    def value(self, e: Expr) -> Reg | Imm:
+        """A register (or an immediate) with the value of a scalar expression."""
+        if dt.lanes(e.dtype) != 1:
+            raise LoweringError(f"a vector value of {e.dtype} is not lowered here", span=e.span)
+        if isinstance(e, FloatImm):
+            return self._float(e)
+        if is_index(e) and not isinstance(e, BufferLoad) and not self._is_opaque(e):
+            if dt.kind(e.dtype) == "bool":
+                p = self.e.condition(e)
+                return p if isinstance(p, Reg) else self.k.op("not.pred", p.reg)
+            return self.e.terms.value(self.e.indices.term(e), 64 if dt.bits(e.dtype) == 64 else 32)
+        return self.copy(e)
+
+    def register(self, e: Expr) -> Reg:
+        value = self.value(e)
+        if isinstance(value, Reg):
+            return value
+        return self.k.op(f"mov.{'b64' if dt.bits(e.dtype) == 64 else 'b32'}", value)
+
+    def _is_opaque(self, e: Expr) -> bool:
+        """Whether index arithmetic sees the expression as a variable of its own."""
+        return isinstance(self.e.indices.scope.term(e), str) and not type(e).__name__ == "Var"
+
+    def _float(self, e: FloatImm) -> Reg | Imm:
+        if e.dtype in ("float32", "float64"):
+            return Imm(e.value)
+        wide = self.k.op("mov.f32", Imm(e.value))
+        return self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", wide)
+
+    def copy(self, e: Expr) -> Reg:
+        """The value of an expression in a register of its own."""
+        if isinstance(e, Var):
+            return self.variable(e)
+        if isinstance(e, BufferLoad):
+            return self.load(e)
+        if isinstance(e, Cast):
+            return self.cast(e)
+        if isinstance(e, Select):
+            p = self.e.condition(e.condition)
+            a, b = self.register(e.true_value), self.register(e.false_value)
+            if not isinstance(p, Reg):
+                p, a, b = p.reg, b, a
+            return self.k.op(f"selp.b{dt.bits(e.dtype)}", a, b, p)
+        if isinstance(e, Call):
+            return self.call(e)
+        if dt.is_float(e.dtype) and type(e) in _FLOAT_OPS:
+            suffix = ptx_type(e.dtype)
+            opcode = _FLOAT_OPS[type(e)]
+            a, b = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"{opcode}.{suffix}", a, b)
+        if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
+            a, b = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", a, b)  # type: ignore[attr-defined]
+        if is_index(e) and not self._is_opaque(e):
+            return self.register(e)
+        raise LoweringError(f"a {type(e).__name__} of {e.dtype} is not lowered", span=e.span)
+
+    def variable(self, var: Var) -> Reg:
+        """The register of a bound variable or a scalar parameter."""
+        name = self.e.indices.scope.name(var) if is_index(var) else var.name
+        found = self.e.terms.lookup(name if is_index(var) else var)
+        if found is None and var in self.e.params:
+            found = self.e.terms.keep(var, self.k.load_param(var.name))
+        if found is None:
+            raise LoweringError(f"variable '{var.name}' has no value here", span=var.span)
+        return found
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def load(self, e: BufferLoad) -> Reg:
+        root = self.e.indices.storage.root(e.buffer)
+        memory = Memory(root, self.e.indices.storage.byte_offset(e.buffer, e.indices))
+        if root.space == "local":
+            return self._read_register(memory, e.dtype)
+        kind = "u8" if dt.kind(e.dtype) == "bool" else f"b{dt.storage_bits(e.dtype)}"
+        register = self.k.op(f"ld.{root.space}.{kind}", self.e.memory(memory))
+        return self.k.op("setp.ne.s16", register, 0) if dt.kind(e.dtype) == "bool" else register
+
+    def _register_place(self, memory: Memory) -> tuple[Word, int]:
+        """(register, first bit in it) of a local operand."""
+        offset = self.e.indices.term(memory.offset)
+        if not isinstance(offset, int):
+            raise LoweringError(
+                f"an element of '{memory.root.name}' is chosen at run time, but it is held in registers",
+                hint="unroll the loop, or put the buffer in shared memory",
+            )
+        bits = memory.root.word_bits
+        return Word(memory.root, offset * 8 // bits), offset * 8 % bits
+
+    def _read_register(self, memory: Memory, dtype: str) -> Reg:
+        word, shift = self._register_place(memory)
+        register = self.e.word(word)
+        bits = dt.storage_bits(dtype)
+        if dt.kind(dtype) == "bool":
+            part = self.k.op("shr.u32", register, shift)
+            low = self.k.op("and.b32", part, 0xFF)
+            return self.k.op("setp.ne.s32", low, 0)
+        if bits == memory.root.word_bits:
+            # A copy: the register may be overwritten while the value is still wanted.
+            return self.k.op(f"mov.b{bits}", register)
+        if bits == 16:
+            low, high = self.k.reg("b16"), self.k.reg("b16")
+            self.k.emit("mov.b32", Vec((low, high)), register)
+            return high if shift else low
+        part = self.k.op("shr.u32", register, shift)
+        return self.k.op("cvt.u16.u32", self.k.op("and.b32", part, (1 << bits) - 1))
+
+    def store(self, node: Store) -> None:
+        value = self.value(node.value)
+        root, bits = node.memory.root, dt.storage_bits(node.dtype)
+        if isinstance(value, Reg) and value.type == "pred":
+            value = self.k.op("selp.b32", 1, 0, value)
+        if root.space == "local":
+            self._write_register(node.memory, value, bits)
+            return
+        if isinstance(value, Imm):
+            value = self.k.op(f"mov.b{max(32, bits)}", self._bits_of(value, bits))
+        self.k.emit(f"st.{root.space}.b{bits}", self.e.memory(node.memory), value)
+
+    def _bits_of(self, value: Imm, bits: int) -> Imm:
+        return value
+
+    def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
+        word, shift = self._register_place(memory)
+        register = self.e.word(word)
+        if bits == memory.root.word_bits:
+            self.k.emit(f"mov.b{bits}", register, value)
+            return
+        if isinstance(value, Reg) and value.type == "b16":
+            value = self.k.op("cvt.u32.u16", value)
+        self.k.emit("bfi.b32", register, value, register, shift, bits)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def cast(self, e: Cast) -> Reg:
+        source, target = e.value.dtype, e.dtype
+        if dt.kind(source) == "bool":
+            p = self.register(e.value)
+            one = self.k.op("selp.b32", 1, 0, p)
+            return one if not dt.is_float(target) else self.k.op(f"cvt.rn.{ptx_type(target)}.u32", one)
+        value = self.register(e.value)
+        if dt.kind(target) == "bool":
+            compare = "neu" if dt.is_float(source) else "ne"
+            zero: Imm = Imm(0.0) if dt.is_float(source) else Imm(0)
+            return self.k.op(f"setp.{compare}.{ptx_type(source)}", value, zero)
+        a, b = ptx_type(source), ptx_type(target)
+        if dt.is_float(source) and dt.is_float(target):
+            return self.k.op(f"cvt.{b}.{a}" if dt.bits(target) > dt.bits(source) else f"cvt.rn.{b}.{a}", value)
+        if dt.is_float(source):
+            return self.k.op(f"cvt.rzi.{b}.{a}", value)
+        if dt.is_float(target):
+            return self.k.op(f"cvt.rn.{b}.{a}", value)
+        return value if dt.bits(source) == dt.bits(target) else self.k.op(f"cvt.{b}.{a}", value)
+
+    def call(self, e: Call) -> Reg:
+        name = e.op.name
+        if name == "tirx.ptx.elect_sync":
+            p = self.k.reg("pred")
+            self.k.emit("elect.sync", Pair(SINK, p), Imm(0xFFFFFFFF, hex=True))
+            return p
+        if name in _UNARY and e.dtype == "float32":
+            return self.k.op(_UNARY[name], self.register(e.args[0]))
+        if name == "tirx.exp" and e.dtype == "float32":
+            scaled = self.k.op("mul.rn.f32", self.register(e.args[0]), Imm(LOG2_E))
+            return self.k.op("ex2.approx.f32", scaled)
+        if name == "tirx.if_then_else":
+            return self.copy(Select(e.args[0], e.args[1], e.args[2]))
+        if name == "tirx.fma":
+            a, b, c = (self.register(x) for x in e.args)
+            return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)
+        if name == "tirx.reinterpret":
+            return self.register(e.args[0])
+        raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)

@@ -1,0 +1,14 @@
+"""Programs that tile primitives can become: for each e-node of ``rules/lower.egg`` its price and its instructions."""
+
+from __future__ import annotations
+
+from .base import Variant
+from .cast import CASTS
+from .copy import COPIES
+from .gemm import GEMMS
+from .tmem import TMEM_COPIES
+
+#: e-node operator -> variant.
+VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *TMEM_COPIES, *CASTS, *GEMMS)}
+
+__all__ = ["VARIANTS", "Variant"]

@@ -1,0 +1,192 @@
+"""Synchronous copies: memory to memory through registers, between registers and memory, between registers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir.index import evaluate_many
+from ...layout.conflicts import wavefronts
+from ..active import thread_points
+from ..context import CallContext, Operand
+from ..machine import Price
+from ..program import Block, If, Instruction, Memory, Node, Temp, Word, instruction
+from .base import Variant, constant_bytes, word_of
+
+#: bytes of an access -> (PTX type suffix, words); words of 32 bits.  PTX ISA: ld, st (.v8 global only, PTX 8.8).
+ACCESS = {32: ("v8.b32", 8), 16: ("v4.b32", 4), 8: ("v2.b32", 2), 4: ("b32", 1), 2: ("u16", 1), 1: ("u8", 1)}
+#: Words that a thread keeps in flight between the loads and the stores of a memory copy.
+IN_FLIGHT = 64
+
+
+def access(verb: str, space: str, width: int) -> str:
+    """``ld.global.v4.b32`` and the like."""
+    return f"{verb}.{space}.{ACCESS[width][0]}"
+
+
+def _words(values: tuple[Temp, ...]) -> tuple[Temp, ...] | Temp:
+    return values if len(values) > 1 else values[0]
+
+
+def _steps(c: CallContext, width: int) -> tuple[int, int, int]:
+    """(vectors, whole rounds of all participants, vectors left over)."""
+    o = c.outputs[0]
+    vectors = o.size * o.bits // 8 // width
+    return (vectors, *divmod(vectors, c.participants))
+
+
+def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """Participant t copies vectors t, t+T, t+2T, …: neighbouring threads touch neighbouring vectors, so accesses coalesce."""
+    (width,) = parameters
+    src, dst = c.inputs[0], c.outputs[0]
+    lanes = width * 8 // src.bits
+    _, rounds, rest = _steps(c, width)
+    rank = c.rank()
+
+    def move(steps: list[int]) -> list[Node]:
+        nodes: list[Node] = []
+        held = []
+        for i in steps:
+            element = (rank + i * c.participants) * lanes
+            temps = tuple(Temp("b32" if width > 2 else "b16") for _ in range(ACCESS[width][1]))
+            held.append((element, temps))
+            at = Memory(src.root, c.resolve(src.byte_offset(element)))
+            nodes.append(instruction(access("ld", src.root.space, width), _words(temps), at))
+        for element, temps in held:
+            at = Memory(dst.root, c.resolve(dst.byte_offset(element)))
+            nodes.append(instruction(access("st", dst.root.space, width), at, _words(temps)))
+        return nodes
+
+    batch = max(1, IN_FLIGHT // ACCESS[width][1])
+    nodes = [n for i in range(0, rounds, batch) for n in move(list(range(i, min(rounds, i + batch))))]
+    if rest:
+        nodes.append(If(rank < rest, tuple(move([rounds]))))
+    return tuple(nodes)
+
+
+def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    (width,) = parameters
+    _, rounds, rest = _steps(c, width)
+    steps = rounds + (1 if rest else 0)
+    warps = -(-c.participants // 32)
+    total = Price(issue=2 * steps, warps=warps, registers=min(IN_FLIGHT, steps * ACCESS[width][1]))
+    shared = sectors = 0.0
+    for o in (c.inputs[0], c.outputs[0]):
+        waves, pieces = _traffic(c, o, width)
+        shared += waves * steps
+        sectors += pieces * steps
+    return Price(total.issue, warps, shared, sectors, registers=total.registers)
+
+
+def _traffic(c: CallContext, o: Operand, width: int) -> tuple[float, float]:
+    """Shared-memory wavefronts and global sectors that one access of all warps takes (of the first round)."""
+    lanes = width * 8 // o.bits
+    offsets = _offsets(c, o, lanes)
+    if o.root.space == "shared":
+        return float(sum(wavefronts(w, width) for w in offsets.reshape(-1, min(32, len(offsets))))), 0.0
+    sectors = {(int(a) + b) // 32 for a in offsets for b in range(0, width, min(width, 32))}
+    return 0.0, float(max(len(sectors), len(offsets) * width // 32))
+
+
+def _offsets(c: CallContext, o: Operand, lanes: int) -> np.ndarray:
+    """Byte offsets of the participants' first accesses, at coordinate 0 of everything that isn't a thread id."""
+    scope = c.scope_with()
+    term = c.term(o.byte_offset(c.rank() * lanes), scope)
+    registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    points = {name: np.int64(low) for name, (low, _) in scope.ranges.items()}
+    points.update(thread_points(c.launch, registers))
+    values = np.broadcast_to(evaluate_many(term, points), (c.launch.threads,))
+    first = int(np.flatnonzero(c.active.mask)[0]) if c.active.mask.any() else 0
+    return values[first : first + max(1, min(c.participants, len(values) - first))]
+
+
+def emit_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """Each thread moves its whole operand, one access per group of ``width`` bytes."""
+    (width,) = parameters
+    src, dst = c.inputs[0], c.outputs[0]
+    loading = dst.root.space == "local"
+    local, memory = (dst, src) if loading else (src, dst)
+    lanes = width * 8 // local.bits
+    places = constant_bytes(local)
+    nodes: list[Node] = []
+    for first in range(0, local.size, lanes):
+        at = Memory(memory.root, c.resolve(memory.byte_offset(first)))
+        verb = access("ld" if loading else "st", memory.root.space, width)
+        if width * 8 >= local.root.word_bits:
+            words = _register_words(local, places[first], width)
+            nodes.append(instruction(verb, words, at) if loading else instruction(verb, at, words))
+        elif loading:
+            nodes += _load_part(local, places[first], width, verb, at)
+        else:
+            part = Temp("b32")
+            shift = places[first] * 8 % local.root.word_bits
+            nodes.append(instruction("shr.u32", part, word_of(local, places[first]), shift))
+            nodes.append(instruction(verb, at, part))
+    return tuple(nodes)
+
+
+def _register_words(local: Operand, byte: int, width: int) -> tuple[Word, ...] | Word:
+    step = local.root.word_bits // 8
+    words = tuple(word_of(local, b) for b in range(byte, byte + width, step))
+    return words if len(words) > 1 else words[0]
+
+
+def _load_part(local: Operand, byte: int, width: int, verb: str, at: Memory) -> list[Node]:
+    """Load less than a register into its place in the register."""
+    part = Temp("b32")
+    word = word_of(local, byte)
+    return [
+        instruction(verb, part, at),
+        instruction("bfi.b32", word, part, word, byte * 8 % local.root.word_bits, width * 8),
+    ]
+
+
+def price_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    (width,) = parameters
+    local = c.outputs[0] if c.outputs[0].root.space == "local" else c.inputs[0]
+    memory = c.inputs[0] if local is c.outputs[0] else c.outputs[0]
+    accesses = local.size * local.bits // 8 // width
+    extra = accesses if width * 8 < local.root.word_bits else 0
+    waves, pieces = _traffic(c, memory, width)
+    threads = int(c.active.mask.sum())
+    return Price(
+        issue=accesses + extra, warps=-(-threads // 32), wavefronts=waves * accesses, sectors=pieces * accesses
+    )
+
+
+def emit_register_move(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """Copy registers word by word where elements fill words alike, else element by element."""
+    src, dst = c.inputs[0], c.outputs[0]
+    a, b = constant_bytes(src), constant_bytes(dst)
+    step = dst.root.word_bits // 8
+    size = dst.bits // 8
+    nodes: list[Node] = []
+    done: set[int] = set()
+    position = {byte: k for k, byte in enumerate(b)}
+    for k, byte in enumerate(b):
+        word = byte // step
+        if word in done:
+            continue
+        members = [position.get(word * step + j) for j in range(0, step, max(1, size))]
+        whole = size >= step or all(
+            m is not None and a[m] == a[k] - a[k] % step + (b[m] - word * step) for m in members
+        )
+        if whole:
+            done.add(word)
+            nodes.append(instruction(f"mov.b{dst.root.word_bits}", word_of(dst, byte), word_of(src, a[k])))
+        else:
+            part = Temp("b32")
+            nodes.append(instruction("shr.u32", part, word_of(src, a[k]), a[k] % step * 8))
+            nodes.append(instruction("bfi.b32", word_of(dst, byte), part, word_of(dst, byte), byte % step * 8, size * 8))
+    return tuple(nodes)
+
+
+def price_register_move(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    moves = sum(1 for n in emit_register_move(c, parameters) if isinstance(n, Instruction))
+    return Price(issue=moves, warps=len(c.active.warps()))
+
+
+COPIES = (
+    Variant("MemoryCopy", ("bytes",), price_memory_copy, emit_memory_copy, ("vec_len",)),
+    Variant("RegisterCopy", ("bytes",), price_register_copy, emit_register_copy, ("vec_len",)),
+    Variant("RegisterMove", (), price_register_move, emit_register_move),
+)

@@ -1,0 +1,44 @@
+"""Copies between tensor memory and the registers of a warpgroup (PTX ISA 9.7.16, tcgen05.ld and tcgen05.st)."""
+
+from __future__ import annotations
+
+from ...ir import cast, const
+from ..conditions import tmem_and_registers
+from ..context import CallContext
+from ..machine import Price
+from ..program import Block, Node, Pointer, instruction
+from .base import Variant, word_of
+
+LANE = 1 << 16  # a TMEM address has the lane in bits 31-16, the column in bits 15-0
+
+
+def _transfers(c: CallContext, repeat: int, loading: bool) -> Block:
+    """Each warp moves its 32 lanes, ``repeat`` columns at a time; its address carries the warp's first lane."""
+    tmem, regs = tmem_and_registers(c)
+    t, r = tmem.places({}), regs.places({})
+    base = tmem.root.address
+    assert base is not None
+    column = int(t["TCol"].min())
+    first = int(r["byte"].min())
+    warp_lane = cast(base.dtype, c.launch.flat_tid() // 32 % 4 * (32 * LANE))
+    nodes: list[Node] = []
+    for k in range(0, tmem.size // 128, repeat):
+        words = tuple(word_of(regs, first + 4 * (k + j)) for j in range(repeat))
+        at = Pointer(c.resolve(base + warp_lane + const(column + k, base.dtype)))
+        if loading:
+            nodes.append(instruction(f"tcgen05.ld.sync.aligned.32x32b.x{repeat}.b32", words, at))
+        else:
+            nodes.append(instruction(f"tcgen05.st.sync.aligned.32x32b.x{repeat}.b32", at, words))
+    return tuple(nodes)
+
+
+def _price(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    (repeat,) = parameters
+    columns = tmem_and_registers(c)[0].size // 128
+    return Price(issue=columns // repeat, warps=4, tmem=columns * 32 * 4)
+
+
+TMEM_COPIES = (
+    Variant("TmemLoad", ("repeat",), _price, lambda c, p: _transfers(c, p[0], True)),
+    Variant("TmemStore", ("repeat",), _price, lambda c, p: _transfers(c, p[0], False)),
+)
