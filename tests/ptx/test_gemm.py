@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.ptx.gemm import build_gemm
 
+from tests.ptx.gemm import build_gemm
 from tirx_eq.ptx import ptxas
 from tirx_eq.ptx.launch import Launch
 from tirx_eq.ptx.tensormap import TensorMap

@@ -27,7 +27,7 @@ from tirx_eq.ptx.syntax import TYPE_BITS, Match, Operand
 from tirx_eq.ptx.table.counts import COUNTS
 
 #: State space of an address to the width of a register that holds one.  Shared addresses are kept in 32 bits.
-_SPACE_BITS = {
+SPACE_BITS = {
     "shared": 32, "shared::cta": 32, "shared::cluster": 32, "tmem": 32,
     "global": 64, "const": 64, "local": 64, "param": 64, "generic": 64,
 }  # fmt: skip
@@ -151,7 +151,7 @@ def _value(match: Match, type_: str, spec: Operand, value: Operandish, fail: Cal
             raise fail(f"a {value.bits}-bit special register does not fit type .{type_}")
         return str(value)
     if isinstance(value, Symbol):
-        bits = _SPACE_BITS.get(value.space, 64)
+        bits = SPACE_BITS.get(value.space, 64)
         if not spec.anyimm or spec.imm is not None or TYPE_BITS[type_] not in (bits, 64) or type_ in _FLOAT:
             raise fail(f"the address of a variable in .{value.space} does not fit type .{type_}")
         return str(value)
@@ -209,8 +209,8 @@ def _address(match: Match, spec: Operand, value: Operandish, fail: Callable[[str
         space = "param"
     base = value.base
     if isinstance(base, Reg):
-        if base.type != f"b{_SPACE_BITS[space]}":
-            raise fail(f"an address in .{space} is held in a b{_SPACE_BITS[space]} register, not {base.type}")
+        if base.type != f"b{SPACE_BITS[space]}":
+            raise fail(f"an address in .{space} is held in a b{SPACE_BITS[space]} register, not {base.type}")
     elif isinstance(base, Symbol):
         if space == "tmem":
             raise fail("a tensor memory address is a register, not a variable")

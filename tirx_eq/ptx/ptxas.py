@@ -207,10 +207,15 @@ def instruction_lines(ptx: str) -> list[str]:
         elif piece == "}":
             depth -= 1
         elif depth:
-            statement = re.sub(r"^(?:[A-Za-z_$%][\w$]*\s*:\s*)+", "", " ".join(piece.split())).strip()
+            statement = _unlabelled(" ".join(piece.split()))
             if statement and not statement.startswith("."):
                 out.append(statement)
     return out
+
+
+def _unlabelled(statement: str) -> str:
+    """``statement`` without the labels before it."""
+    return re.sub(r"^\s*(?:[A-Za-z_$%][\w$]*\s*:(?!:)\s*)+", "", statement).strip()
 
 
 def _statements(text: str) -> list[str]:
@@ -219,9 +224,10 @@ def _statements(text: str) -> list[str]:
     current = ""
     nested = 0
     for char in text:
-        if char == "{" and not nested and (not current.strip() or current.lstrip().startswith((".", "{"))):
-            if current.strip():
-                out.append(current.strip())
+        before = _unlabelled(current) if char == "{" else ""
+        if char == "{" and not nested and (not before or (before[0] == "." and before[-1] != "=")):
+            if before:
+                out.append(before)
             out.append("{")
             current = ""
         elif char == "}" and not nested and not current.strip():

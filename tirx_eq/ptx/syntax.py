@@ -109,7 +109,7 @@ class Need:
     group: str
     choices: tuple[str, ...]
     feature: str = ""
-    ptx: tuple[int, int] = (0, 0)
+    ptx: Version = (0, 0)
 
 
 Check = Callable[[Bound], str | None]
@@ -129,7 +129,7 @@ class Instruction:
     operands: tuple[Operand, ...]
     issuer: str = "thread"
     feature: str = ""
-    ptx: tuple[int, int] = (6, 0)
+    ptx: Version = (7, 0)
     section: str = ""
     needs: tuple[Need, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -249,7 +249,7 @@ def check_bound(match: Match) -> str | None:
     return None
 
 
-def requirements(match: Match) -> list[tuple[str, str, tuple[int, int]]]:
+def requirements(match: Match) -> list[tuple[str, str, Version]]:
     """(what, feature, PTX version) for the row and for each modifier of ``match`` that needs more than the row."""
     row = match.instruction
     out = [(match.opcode, row.feature, row.ptx)]

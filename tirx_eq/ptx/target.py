@@ -34,7 +34,6 @@ class Target:
 
 def _targets() -> dict[str, Target]:
     table: dict[int, dict[str, Version]] = {
-        75: {"": (6, 3)},
         80: {"": (7, 0)},
         86: {"": (7, 1)},
         87: {"": (7, 4)},
@@ -43,7 +42,7 @@ def _targets() -> dict[str, Target]:
         90: {"": (7, 8), "a": (8, 0)},
         100: {"": (8, 6), "a": (8, 6), "f": (8, 8)},
         103: {"": (8, 8), "a": (8, 8), "f": (8, 8)},
-        107: {"": (9, 3), "a": (9, 3), "f": (9, 3)},
+        107: {"": (9, 4), "a": (9, 4), "f": (9, 4)},
         110: {"": (9, 0), "a": (9, 0), "f": (9, 0)},
         120: {"": (8, 7), "a": (8, 7), "f": (8, 8)},
         121: {"": (8, 8), "a": (8, 8), "f": (8, 8)},
@@ -85,8 +84,6 @@ class Feature:
 FEATURES: dict[str, Feature] = {
     f.name: f
     for f in (
-        Feature("sm_75", "Turing instructions", _from(75)),
-        Feature("sm_80", "Ampere instructions (cp.async, mbarrier, redux)", _from(80)),
         Feature("sm_86", "ex2 and tanh on bf16, min/max with .xorsign", _from(86)),
         Feature("sm_89", "fp8 conversions and fp8 mma.sync", _from(89)),
         Feature("sm_90", "clusters, bulk copies, tensor maps, griddepcontrol, stmatrix", _from(90)),

@@ -9,7 +9,7 @@ _FLT = "9.7.3"
 _HALF = "9.7.4"
 _F32 = "T=f32"
 
-_MINMAX = (Need("NaN", ("NaN",), "sm_80", (7, 0)), Need("xs", ("xorsign.abs",), "sm_86", (7, 2)))
+_MINMAX = (Need("NaN", ("NaN",), "", (7, 0)), Need("xs", ("xorsign.abs",), "sm_86", (7, 2)))
 
 
 def _a(t: str = "$T") -> Operand:
@@ -115,7 +115,7 @@ _FLOAT = (
     *(instruction(op, f"{_ROUND} ftz? {_F32}", _d(), _a(), section=_FLT) for op in ("rcp", "sqrt")),
     *(instruction(op, f"{_ROUND} T=f64", _d(), _a(), section=_FLT) for op in ("rcp", "sqrt")),
     *(instruction(op, f"approx ftz? {_F32}", _d(), _a(), section=_FLT) for op in ("sin", "cos", "lg2", "ex2")),
-    instruction("tanh", f"approx {_F32}", _d(), _a(), section=_FLT, feature="sm_75", ptx=(7, 0)),
+    instruction("tanh", f"approx {_F32}", _d(), _a(), section=_FLT, ptx=(7, 0)),
     instruction("copysign", "T={f32,f64}", _d(), _a(), _b(), section=_FLT),
     instruction("testp", "{finite,infinite,number,notanumber,normal,subnormal} T={f32,f64}", dst("p", "pred"), _a(),
                 section=_FLT),
@@ -138,13 +138,11 @@ _HALVES = (
     *(instruction(op, "ftz? T={f16,f16x2}", _d(), _a(), section=_HALF) for op in ("abs", "neg")),
     *(instruction(op, "T={bf16,bf16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)) for op in ("abs", "neg")),
     *(
-        instruction(op, "ftz? NaN? xs=xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0),
-                    feature="sm_80", needs=_MINMAX)
+        instruction(op, "ftz? NaN? xs=xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0), needs=_MINMAX)
         for op in ("min", "max")
     ),
     *(
-        instruction(op, "NaN? xs=xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0),
-                    feature="sm_80", needs=_MINMAX)
+        instruction(op, "NaN? xs=xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0), needs=_MINMAX)
         for op in ("min", "max")
     ),
     instruction("tanh", "approx T={f16,f16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)),

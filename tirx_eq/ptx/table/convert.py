@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tirx_eq.ptx.syntax import TYPE_BITS, Bound, Instruction, Operand, dst, instruction, rsrc, src
+from tirx_eq.ptx.syntax import TYPE_BITS, Bound, Instruction, Need, Operand, dst, instruction, rsrc, src
 
 _SEC = "9.7.9"
+_PARAM = (Need("space", ("param",), "", (7, 7)),)
 _INTS = "{u8,u16,u32,u64,s8,s16,s32,s64}"
 
 
@@ -20,7 +21,7 @@ def _pack(bits: int, parts: int) -> tuple[Instruction, ...]:
     """mov between one register of ``bits`` and a vector of ``parts`` smaller ones, both ways."""
     piece = f"b{bits // parts}"
     ptx = (8, 3) if bits == 128 else (6, 0)
-    feature = "sm_75" if bits == 128 else ""
+    feature = "" if bits == 128 else ""
     return (
         instruction("mov", f"T=b{bits}", dst("d", f"b{bits}"), Operand("a", "value", piece, count=parts), section=_SEC,
                     ptx=ptx, feature=feature),
@@ -66,9 +67,10 @@ ROWS: tuple[Instruction, ...] = (
     *_pack(64, 4),
     *_pack(128, 2),
     *_pack(128, 4),
-    instruction("cvta", "space={global,shared,const,local,param} u64", dst("d", "b64"), src("a", "b64"), section=_SEC),
+    instruction("cvta", "space={global,shared,const,local,param} u64", dst("d", "b64"), src("a", "b64"), section=_SEC,
+                needs=_PARAM),
     instruction("cvta", "to space={global,shared,const,local,param} u64", dst("d", "b64"), rsrc("a", "b64"),
-                section=_SEC),
+                section=_SEC, needs=_PARAM),
     instruction("isspacep", "space={global,shared,const,local}", dst("p", "pred"), rsrc("a", "b64"), section=_SEC),
     instruction("isspacep", "space=shared::cta", dst("p", "pred"), rsrc("a", "b64"), section=_SEC, ptx=(7, 8)),
     instruction("isspacep", "space=shared::cluster", dst("p", "pred"), rsrc("a", "b64"), section=_SEC,
@@ -91,7 +93,7 @@ ROWS: tuple[Instruction, ...] = (
     instruction("cvt", "{rn,rz} relu? D={f16,bf16} S=f32", _d("$D"), _a("$S"), section=_SEC, ptx=(7, 0)),
     instruction("cvt", "rna D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(7, 0)),
     instruction("cvt", "{rn,rz} relu? D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(7, 8), feature="sm_90"),
-    instruction("cvt", "rna satfinite D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 1), feature="sm_80"),
+    instruction("cvt", "rna satfinite D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 1)),
     instruction("cvt", "{rn,rz} satfinite relu? D=tf32 S=f32", _d("b32"), _a("$S"), section=_SEC, ptx=(8, 6),
                 feature="sm_100"),
     instruction("cvt", "D=f32 S=bf16", _d("$D"), _a("$S"), section=_SEC, ptx=(7, 1)),

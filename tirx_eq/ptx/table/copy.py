@@ -16,9 +16,9 @@ _CTA_DST = {**_SM90, "ptx": (8, 6)}
 
 
 def _cp_async() -> list[Instruction]:
-    kw = {"section": _ASYNC, "feature": "sm_80", "ptx": (7, 0)}
+    kw = {"section": _ASYNC, "ptx": (7, 0)}
     tail = f"ss=shared|shared::cta global {_HINT} pre=L2::{{64B,128B,256B}}?"
-    needs = (Need("ss", ("shared::cta",), "", (7, 8)),)
+    needs = (Need("ss", ("shared::cta",), "", (7, 8)), Need("hint", (), "", (7, 4)), Need("pre", (), "", (7, 4)))
     rows = []
     for ignore in (src("src_size", "u32", when="?"), Operand("ignore_src", "pred", "pred", when="?")):
         for op, size in (("ca", (4, 16)), ("cg", (16, 16))):

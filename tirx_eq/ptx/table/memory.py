@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tirx_eq.ptx.syntax import TYPE_BITS, Bound, Instruction, Need, Operand, Range, addr, dst, imm, instruction, rsrc, src
+from tirx_eq.ptx.syntax import (
+    TYPE_BITS,
+    Bound,
+    Instruction,
+    Need,
+    Operand,
+    Range,
+    addr,
+    dst,
+    imm,
+    instruction,
+    rsrc,
+    src,
+)
 
 _SEC = "9.7.9"
 _SCALARS = "T={b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64}"
@@ -11,7 +24,9 @@ _SPACES = f"ss={{global,{_SHARED},local,const,param,param::entry}}"
 _CTA = Need("ss", ("shared::cta", "shared::cluster"), "", (7, 8))
 _CLUSTER = Need("ss", ("shared::cluster",), "sm_90", (7, 8))
 _PARAM_ENTRY = Need("ss", ("param::entry",), "", (8, 3))
-_SPACE_NEEDS = (_CTA, _CLUSTER, _PARAM_ENTRY)
+_HINTS = tuple(Need(group, (), "", (7, 4)) for group in ("hint", "pre", "ev"))
+_SPACE_NEEDS = (_CTA, _CLUSTER, _PARAM_ENTRY, *_HINTS)
+_VOLATILE = (*_SPACE_NEEDS, Need("ss", ("local",), "", (9, 1)))
 _SCOPE = "scope={cta,cluster,gpu,sys}"
 _SCOPE_NEEDS = (Need("scope", ("cluster",), "sm_90", (7, 8)),)
 _EVICT = "L1::{evict_normal,evict_unchanged,evict_first,evict_last,no_allocate}"
@@ -47,7 +62,7 @@ def _loads() -> list[Instruction]:
         instruction("ld", f"weak? {_VEC} {_SCALARS}", _LOADED, addr("a", ""), section=_SEC, checks=(_vector_bits,),
                     note="generic address"),
         instruction("ld", f"volatile ss={{global,{_SHARED},local}} {_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"),
-                    section=_SEC, needs=_SPACE_NEEDS, checks=(_vector_bits,)),
+                    section=_SEC, needs=_VOLATILE, checks=(_vector_bits,)),
         instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_PREFETCH} "
                     f"{_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), _POLICY, section=_SEC,
                     needs=_SPACE_NEEDS + _SCOPE_NEEDS, checks=(_vector_bits, _global_only)),
@@ -79,7 +94,7 @@ def _stores() -> list[Instruction]:
         instruction("st", f"weak? {_VEC} {_SCALARS}", addr("a", ""), _STORED, section=_SEC, checks=(_vector_bits,),
                     note="generic address"),
         instruction("st", f"volatile ss={{global,{_SHARED},local}} {_VEC} {_SCALARS}", addr("a", "$ss"), _STORED,
-                    section=_SEC, needs=_SPACE_NEEDS, checks=(_vector_bits,)),
+                    section=_SEC, needs=_VOLATILE, checks=(_vector_bits,)),
         instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_VEC} "
                     f"{_SCALARS}", addr("a", "$ss"), _STORED, _POLICY, section=_SEC, needs=_SPACE_NEEDS + _SCOPE_NEEDS,
                     checks=(_vector_bits, _global_only)),
@@ -130,11 +145,11 @@ def _atomics() -> list[Instruction]:
                     section="9.7.13", needs=needs),
         instruction("atom", f"{order} {space} op=cas T={{b16,b32,b64}}", dst("d", "$T"), addr("a", "$ss"),
                     src("compare", "$T"), src("value", "$T"), section="9.7.13", needs=needs),
-        instruction("atom", f"{order} {space} op={{exch}} T=b128", dst("d", "b128"), addr("a", "$ss"),
-                    rsrc("b", "b128"), section="9.7.13", needs=needs, feature="sm_90", ptx=(8, 3)),
+        instruction("atom", f"{order} {space} op=exch T=b128", dst("d", "b128"), addr("a", "$ss"),
+                    rsrc("b", "b128"), section="9.7.13", needs=needs, feature="sm_90", ptx=(8, 4)),
         instruction("atom", f"{order} {space} op=cas T=b128", dst("d", "b128"), addr("a", "$ss"),
                     rsrc("compare", "b128"), rsrc("value", "b128"), section="9.7.13", needs=needs, feature="sm_90",
-                    ptx=(8, 3)),
+                    ptx=(8, 4)),
     ]  # fmt: skip
     for op in ("op=add V=v{2,4} T=f32", "op={add,min,max} noftz V=v{2,4,8} T={f16,bf16}",
                "op={add,min,max} noftz V=v{2,4} T={f16x2,bf16x2}"):  # fmt: skip

@@ -12,7 +12,8 @@ _SS = "ss=shared|shared::cta"
 _CTA = (Need("ss", ("shared::cta", "shared::cluster"), "", (7, 8)),)
 _ORDER = "sem={release,relaxed}? scope={cta,cluster}?"
 _WAIT = "sem={acquire,relaxed}? scope={cta,cluster}?"
-_RELAXED = Need("sem", ("relaxed",), "sm_90", (8, 0))
+_RELAXED = Need("sem", ("relaxed",), "sm_90", (8, 6))
+_RELEASE = Need("sem", ("release",), "", (8, 0))
 _SCOPED = (Need("scope", ("cta",), "", (8, 0)), Need("scope", ("cluster",), "sm_90", (8, 0)))
 _STATE = dst("state", "b64", sink=True)
 _PHASE = Range(0, 1)
@@ -27,7 +28,7 @@ def _both_or_none(bound: Bound) -> str | None:
 
 
 def _mbarrier() -> list[Instruction]:
-    needs = (*_CTA, _RELAXED, *_SCOPED)
+    needs = (*_CTA, _RELAXED, _RELEASE, *_SCOPED)
     rows = [
         instruction("mbarrier.init", f"{_SS}? b64", addr("mbar", "$ss"), src("count", "u32", Range(1, (1 << 20) - 1)),
                     section=_MBAR, ptx=(7, 0), needs=_CTA),
@@ -40,19 +41,19 @@ def _mbarrier() -> list[Instruction]:
         count = src("count", "u32", when="?")
         rows += [
             instruction(m, f"{_ORDER} {_SS}? b64", _STATE, addr("mbar", "$ss"), section=_MBAR,
-                        ptx=(7, 0), needs=needs, feature="sm_80", checks=(_both_or_none,)),
+                        ptx=(7, 0), needs=needs, checks=(_both_or_none,)),
             instruction(m, f"{_ORDER} {_SS}? b64", _STATE, addr("mbar", "$ss"), src("count", "u32"), section=_MBAR,
                         ptx=(7, 8), needs=needs, feature="sm_90", checks=(_both_or_none,)),
             instruction(m, f"{_ORDER} ss=shared::cluster b64", Operand("state", "value", "b64", dst=True, reg=False,
                         sink=True, anyimm=False), addr("mbar", "$ss"), count, section=_MBAR, ptx=(8, 0),
-                        feature="sm_90", checks=(_both_or_none,)),
+                        feature="sm_90", needs=(_RELAXED,), checks=(_both_or_none,)),
             instruction(m, f"expect_tx {_ORDER} {_SS}? b64", _STATE, addr("mbar", "$ss"), src("bytes", "u32"),
-                        section=_MBAR, ptx=(8, 0), feature="sm_90", checks=(_both_or_none,)),
+                        section=_MBAR, ptx=(8, 0), feature="sm_90", needs=(_RELAXED,), checks=(_both_or_none,)),
             instruction(m, f"expect_tx {_ORDER} ss=shared::cluster b64", Operand("state", "value", "b64", dst=True,
                         reg=False, sink=True, anyimm=False), addr("mbar", "$ss"), src("bytes", "u32"), section=_MBAR,
-                        ptx=(8, 0), feature="sm_90", checks=(_both_or_none,)),
+                        ptx=(8, 0), feature="sm_90", needs=(_RELAXED,), checks=(_both_or_none,)),
             instruction(m, f"noComplete sem=release? scope=cta? {_SS}? b64", _STATE, addr("mbar", "$ss"),
-                        src("count", "u32"), section=_MBAR, ptx=(7, 0), needs=_CTA, checks=(_both_or_none,)),
+                        src("count", "u32"), section=_MBAR, ptx=(7, 0), needs=(*_CTA, _RELEASE), checks=(_both_or_none,)),
         ]  # fmt: skip
     for op in ("expect_tx", "complete_tx"):
         rows.append(instruction(
@@ -66,7 +67,7 @@ def _mbarrier() -> list[Instruction]:
             which = src("parity", "u32", _PHASE) if parity else rsrc("state", "b64")
             rows.append(instruction(
                 f"mbarrier.{op}" + (".parity" if parity else ""), f"{_WAIT} {_SS}? b64", done, addr("mbar", "$ss"),
-                which, *hint, section=_MBAR, ptx=(7, 8), feature="sm_90" if op == "try_wait" else "sm_80",
+                which, *hint, section=_MBAR, ptx=(7, 8), feature="sm_90" if op == "try_wait" else "",
                 needs=needs, checks=(_both_or_none,)))  # fmt: skip
     return rows
 

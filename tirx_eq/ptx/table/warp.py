@@ -32,7 +32,7 @@ ROWS: tuple[Instruction, ...] = (
                 src("a", "$T"), _MASK, issuer="warp", section=_SYNC),
     instruction("activemask", "b32", dst("d", "b32"), section=_SYNC),
     instruction("redux.sync", "op={add,min,max,and,or,xor} T={u32,s32,b32}", dst("d", "$T"), src("a", "$T"), _MASK,
-                issuer="warp", section=_SYNC, feature="sm_80", ptx=(7, 0), checks=(_redux,)),
+                issuer="warp", section=_SYNC, ptx=(7, 0), checks=(_redux,)),
     instruction("redux.sync", "op={min,max} abs? NaN? T=f32", dst("d", "f32"), src("a", "f32"), _MASK, issuer="warp",
                 section=_SYNC, feature="redux.f32", ptx=(8, 6)),
     instruction("elect.sync", "", Operand("d|p", "pair", "b32", dst=True, anyimm=False, sink=True), _MASK,
