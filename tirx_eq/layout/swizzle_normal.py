@@ -1,0 +1,290 @@
+"""Canonical form of a swizzle over a tile.
+
+Among all (swizzle, tile) pairs with the same meaning, the one with the fewest swizzle bits is chosen, then the inner kind,
+then the least ``atom_len``, then the least ``per_element``.  The choice depends on the meaning only, so it is canonical; a swizzle that
+can't act (short tile, coarse strides, constant phase, ``swizzle_len`` 0) comes out as a plain tile.
+
+Two procedures find it.  If the address is an affine map over GF(2) of the index bits, a tile of digits is plain exactly
+if every address bit depends on at most one index bit.  An address bit that depends on two is *bad*; the target bits of
+the swizzle must cover the bad bits and need be no more than their hull, so only (kind, atom_len) is searched: about 2 w
+steps for w address bits.  Otherwise the values are tabulated and all parameters tried, up to 4,096 values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .axis import Axis, m
+from .base import Layout
+from .compose import ComposeLayout
+from .normal import canonical_replica, canonical_tile, fuse_shard, sorted_offset
+from .swizzle import SwizzleLayout
+from .tile import Iter, TileLayout
+from .value import is_power_of_two
+
+#: most values (elements times copies) that are tabulated for the search over all swizzles.
+TABLE_LIMIT = 4096
+
+
+def canonical_compose(layout: ComposeLayout) -> tuple[Layout, bool]:
+    """Canonical form and whether it is complete."""
+    tile, sure = canonical_tile(layout.tile)
+    swizzle = layout.swizzle
+    if swizzle.swizzle_len == 0:
+        return tile, sure
+    if not tile.is_constant():
+        return _assemble(swizzle, tile), False
+    found = _by_bits(swizzle, tile)
+    if found is None:
+        found = _by_table(swizzle, tile)
+    if found is None:
+        found = _apart_from_whole_periods(swizzle, tile)
+        sure = False
+    if found is None:
+        return _assemble(swizzle, tile), False
+    return _assemble(*found), sure
+
+
+def _assemble(swizzle: SwizzleLayout | None, tile: TileLayout) -> Layout:
+    tile, _ = canonical_tile(tile)
+    if swizzle is None:
+        return tile
+    identity = len(tile.shard) == 1 and tile.shard[0].stride == 1 and tile.shard[0].axis == m
+    return swizzle if identity and not tile.replica and not tile.offset else ComposeLayout(swizzle, tile)
+
+
+# -- by bits ---------------------------------------------------------------------------------------------------------
+
+
+def index_columns(shard: Sequence[Iter], offset: int) -> list[int] | None:
+    """Address columns over GF(2), first index bit first, if the digits' address is affine over GF(2); else None.
+
+    The address on m is ``offset`` XOR the columns of the index bits that are set.  Exact: a sum of digits is affine over
+    GF(2) if and only if the bits that the steps change, seen from the offset, are disjoint.
+    """
+    columns: list[int] = []
+    used = 0
+    for it in reversed(shard):
+        extent, stride = int(it.extent), int(it.stride)  # type: ignore[arg-type]
+        if not is_power_of_two(extent):
+            return None
+        if it.axis != m:
+            columns.extend([0] * (extent.bit_length() - 1))
+            continue
+        for _ in range(extent.bit_length() - 1):
+            column = (offset + stride) ^ offset
+            if used & column:
+                return None
+            used |= column
+            columns.append(column)
+            stride *= 2
+    return columns
+
+
+def choose_swizzle(columns: Sequence[int]) -> tuple[SwizzleLayout | None, list[int]] | None:
+    """The least swizzle that separates address columns, and the columns without it; None if there is none."""
+    seen = bad = 0
+    for column in columns:
+        bad |= seen & column
+        seen |= column
+    if not bad:
+        return None, list(columns)
+    low = (bad & -bad).bit_length() - 1
+    count = bad.bit_length() - low
+    targets = ((1 << count) - 1) << low
+    width = max(c.bit_length() for c in columns)
+    for shift in range(count, max(count, width - low) + 1):
+        plain = [c ^ (c >> shift & targets) for c in columns]
+        if _disjoint(plain):
+            return SwizzleLayout(low, count, shift), plain
+    for shift in range(count, low + 1):
+        plain = [c ^ (c << shift & targets) for c in columns]
+        if _disjoint(plain):
+            return SwizzleLayout(low - shift, count, shift, False), plain
+    return None
+
+
+def _disjoint(columns: Sequence[int]) -> bool:
+    seen = 0
+    for column in columns:
+        if seen & column:
+            return False
+        seen |= column
+    return True
+
+
+def _by_bits(swizzle: SwizzleLayout, tile: TileLayout) -> tuple[SwizzleLayout | None, TileLayout] | None:
+    if any(i.axis == m for i in tile.replica):
+        return None
+    offset = int(tile.offset.get(m, 0))  # type: ignore[arg-type]
+    columns = index_columns(tile.shard, offset)
+    if columns is None:
+        return None
+    chosen = choose_swizzle([_permute(swizzle, c) for c in columns])
+    if chosen is None:
+        return None
+    least, plain = chosen
+    start = swizzle.permute(offset)
+    assert isinstance(start, int)
+    if least is not None:
+        start = _permute(least, start)
+    return least, _tile_of_columns(tile, plain, start)
+
+
+def _permute(swizzle: SwizzleLayout, value: int) -> int:
+    moved = swizzle.permute(value)
+    assert isinstance(moved, int)
+    return moved
+
+
+def _tile_of_columns(tile: TileLayout, columns: Sequence[int], start: int) -> TileLayout:
+    """The tile with these address columns in place of its digits on m, and ``start`` as offset."""
+    digits: list[Iter] = []
+    bit = 0
+    for it in reversed(tile.shard):
+        count = int(it.extent).bit_length() - 1  # type: ignore[arg-type]
+        if it.axis != m:
+            digits.append(it)
+        else:
+            digits.extend(Iter(2, (columns[bit + k] ^ start) - start) for k in range(count))
+        bit += count
+    offset = {**tile.offset, m: start}
+    return TileLayout(fuse_shard(digits[::-1]), tile.replica, sorted_offset(offset))
+
+
+# -- by values -------------------------------------------------------------------------------------------------------
+
+
+def _by_table(swizzle: SwizzleLayout, tile: TileLayout) -> tuple[SwizzleLayout | None, TileLayout] | None:
+    """Try every swizzle on the table of values; None if there are too many values."""
+    import numpy as np
+
+    size = int(tile.size())  # type: ignore[arg-type]
+    copies = [(int(i.extent), int(i.stride)) for i in tile.replica if i.axis == m]  # type: ignore[arg-type]
+    deltas = np.zeros(1, dtype=np.int64)
+    for extent, stride in copies:
+        if len(deltas) * extent * size > TABLE_LIMIT:
+            return None
+        deltas = np.unique((deltas[:, None] + np.arange(extent) * stride).ravel())
+    if size * len(deltas) > TABLE_LIMIT:
+        return None
+    values = tile.evaluate(np.arange(size))
+    others = {k: v for k, v in values.items() if k != "m"}
+    base = values.get("m", np.zeros(size, dtype=np.int64))
+    table = np.sort(swizzle.permute_array(base[:, None] + deltas[None, :]), axis=1)
+    found = _plain_sets(table, others)
+    if found is not None:
+        return None, _tile_of_table(tile, *found)
+    for candidate in _candidates(table):
+        found = _plain_sets(np.sort(candidate.permute_array(table), axis=1), others)
+        if found is not None:
+            return candidate, _tile_of_table(tile, *found)
+    return None
+
+
+def _candidates(table: object) -> list[SwizzleLayout]:
+    """Every swizzle whose action could differ on these values, in the canonical order."""
+    import numpy as np
+
+    assert isinstance(table, np.ndarray)
+    moving = int(np.bitwise_or.reduce((table ^ table.flat[0]).ravel()))
+    width = max(int(table.max()).bit_length(), int(table.min()).bit_length(), 1)
+    made = []
+    for count in range(1, width + 1):
+        ones = (1 << count) - 1
+        for inner in (True, False):
+            for shift in range(count, max(count, width) + 1):
+                for low in range(width):
+                    source = ones << (low + shift if inner else low)
+                    if moving & source or moving < 0:
+                        made.append(SwizzleLayout(low, count, shift, inner))
+    return made
+
+
+def _plain_sets(table: object, others: dict[str, object]) -> tuple[list[tuple[int, int, str]], list[int], int] | None:
+    """(digits, copies, start) if every row of the table is one set shifted by a plain address; else None."""
+    import numpy as np
+
+    from .table import plain_digits
+
+    assert isinstance(table, np.ndarray)
+    base = table[:, 0]
+    if table.shape[1] > 1 and not (table - base[:, None] == table[0] - base[0]).all():
+        return None
+    digits = plain_digits({**others, "m": base})  # type: ignore[dict-item]
+    if digits is None:
+        return None
+    return digits, [int(x) for x in table[0] - base[0]], int(base[0])
+
+
+def _tile_of_table(
+    tile: TileLayout, digits: Sequence[tuple[int, int, str]], copies: Sequence[int], start: int
+) -> TileLayout:
+    from .replicas import decompose
+
+    replica = [i for i in tile.replica if i.axis != m]
+    replica.extend(Iter(e, s) for e, s in decompose(copies))
+    offset = {**tile.offset, m: start}
+    made, _ = canonical_replica(replica, offset)
+    return TileLayout(tuple(Iter(e, s, Axis.get(a)) for e, s, a in digits), made, sorted_offset(offset))
+
+
+# -- large and not affine --------------------------------------------------------------------------------------------
+
+
+def _apart_from_whole_periods(
+    swizzle: SwizzleLayout, tile: TileLayout
+) -> tuple[SwizzleLayout | None, TileLayout] | None:
+    """Set aside digits and copies that step by whole periods, which the swizzle doesn't see; the rest by bits.
+
+    Exact: adding a multiple of the period changes no bit that is read or written.
+    """
+    period = swizzle.period
+    offset = int(tile.offset.get(m, 0))  # type: ignore[arg-type]
+    if any(i.axis == m and int(i.stride) % period for i in tile.replica):  # type: ignore[arg-type]
+        return None
+    low: list[Iter] = []
+    pieces: list[Iter | None] = []  # None: the next digit of the low part
+    for it in tile.shard:
+        extent, stride = int(it.extent), int(it.stride)  # type: ignore[arg-type]
+        if it.axis != m:
+            pieces.append(it)
+            continue
+        fine = 1
+        while stride * fine % period:
+            fine *= 2
+        if extent % fine == 0 and extent != fine:
+            pieces.append(Iter(extent // fine, stride * fine))
+            extent = fine
+        if extent > 1:
+            low.append(Iter(extent, stride))
+            pieces.append(None)
+    found = _by_bits(swizzle, TileLayout(tuple(low), (), {m: offset % period}))
+    if found is None:
+        return None
+    least, plain = found
+    if least is not None and period % least.period:
+        return None
+    digits = list(_refill(low, plain.shard))
+    shard: list[Iter] = []
+    for piece in pieces:
+        if piece is not None:
+            shard.append(piece)
+        else:
+            shard.extend(digits.pop(0))
+    start = int(plain.offset.get(m, 0)) + offset - offset % period  # type: ignore[arg-type]
+    return least, TileLayout(fuse_shard(shard), tile.replica, sorted_offset({**tile.offset, m: start}))
+
+
+def _refill(low: Sequence[Iter], plain: Sequence[Iter]) -> list[list[Iter]]:
+    """The plain digits cut to the places of the low ones (both have powers of two as extents)."""
+    bits: list[Iter] = []
+    for it in plain:
+        count = int(it.extent).bit_length() - 1  # type: ignore[arg-type]
+        bits.extend(Iter(2, int(it.stride) << k, it.axis) for k in reversed(range(count)))  # type: ignore[arg-type]
+    made: list[list[Iter]] = []
+    for it in low:
+        count = int(it.extent).bit_length() - 1  # type: ignore[arg-type]
+        made.append(bits[:count])
+        bits = bits[count:]
+    return made
