@@ -1,4 +1,4 @@
-"""The smallest complete tcgen05 GEMM tile, written with the builder: C[128,128] f32 = A[128,64] f16 x B[128,64]^T f16."""
+"""The smallest complete tcgen05 GEMM tile, with the builder: C[128,128] f32 = A[128,64] f16 x B[128,64]^T f16."""
 
 from __future__ import annotations
 

@@ -154,5 +154,7 @@ def ask(forms: list[tuple[Match, str | None]], target: str, version: tuple[int, 
         assert not (errors and not located), f"the assembler gave no line: {errors}"
         for i, (match, reason) in enumerate(chunk):
             said = errors.get(first + i + 1)
-            out.append(Verdict(match.instruction, match.opcode, lines[first + i].strip(), reason, said[0] if said else None))
+            out.append(
+                Verdict(match.instruction, match.opcode, lines[first + i].strip(), reason, said[0] if said else None)
+            )
     return out

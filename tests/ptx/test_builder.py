@@ -27,7 +27,9 @@ def test_scale_kernel_text():
         place = k.op("mad.wide.u32", tid, 4, k.op("cvta.to.global.u64", k.load_param("x")))
         k.emit("st.global.f32", addr(place), k.op("mul.f32", k.op("ld.global.f32", addr(place)), 2.0), comment="x *= 2")
     k.emit("ret")
-    assert module.text() == """\
+    assert (
+        module.text()
+        == """\
 .version 8.8
 .target sm_100a
 .address_size 64
@@ -57,10 +59,12 @@ L_endif:
     ret;
 }
 """
+    )
 
 
 REFUSED = [
-    (lambda k: k.emit("add.s32", k.reg("b32"), k.reg("b64"), 1), r"operand 2 \(a\) is %rd0: a b64 register does not hold"),
+    (lambda k: k.emit("add.s32", k.reg("b32"), k.reg("b64"), 1),
+     r"operand 2 \(a\) is %rd0: a b64 register does not hold"),
     (lambda k: k.emit("add.s32", k.reg("f32"), 1, 2), "a f32 register does not hold a value of type .s32"),
     (lambda k: k.emit("add.f32", k.reg("f32"), k.reg("b64"), 1.0), "b64 register does not hold a value of type .f32"),
     (lambda k: k.emit("add.s32", 4, 1, 2), "a destination must be a register"),
@@ -73,7 +77,8 @@ REFUSED = [
     (lambda k: k.emit("add.s32", k.reg("b32"), [1, 2], 3), "a single operand is needed, not a vector"),
     (lambda k: k.emit("add.f16x2", k.reg("b32"), k.reg("b32"), 1), "a register of type .f16x2 is needed"),
     (lambda k: k.emit("mov.u32", k.reg("b32"), special("clock64")), "64-bit special register does not fit"),
-    (lambda k: k.emit("st.global.v4.b32", addr(k.reg("b64")), k.regs("b32", 3)), "the vector has 3 elements, 4 are needed"),
+    (lambda k: k.emit("st.global.v4.b32", addr(k.reg("b64")), k.regs("b32", 3)),
+     "the vector has 3 elements, 4 are needed"),
     (lambda k: k.emit("st.global.v4.b32", addr(k.reg("b64")), k.reg("b32")), "a vector of 4 elements"),
     (lambda k: k.emit("st.global.b32", addr(k.reg("b32")), 0), "an address in .global is held in a b64 register"),
     (lambda k: k.emit("st.shared.b32", addr(k.reg("b64")), 0), "an address in .shared is held in a b32 register"),
@@ -82,30 +87,40 @@ REFUSED = [
     (lambda k: k.emit("ld.shared.b32", k.reg("b32"), addr(k.shared("s", 16), 16)), "offset 16 is outside the 16 bytes"),
     (lambda k: k.emit("lop3.b32", k.reg("b32"), 1, 2, 3, 256), "256 is outside 0..255"),
     (lambda k: k.emit("lop3.b32", k.reg("b32"), 1, 2, 3, k.reg("b32")), "an immediate is needed, not a register"),
-    (lambda k: k.emit("tcgen05.alloc.cta_group::1.sync.aligned.b32", addr(k.reg("b64")), 96), "96 is not a power of two"),
-    (lambda k: k.emit("tcgen05.alloc.cta_group::1.sync.aligned.b32", addr(k.reg("b64")), 1024), "1024 is outside 32..512"),
+    (lambda k: k.emit("tcgen05.alloc.cta_group::1.sync.aligned.b32", addr(k.reg("b64")), 96),
+     "96 is not a power of two"),
+    (lambda k: k.emit("tcgen05.alloc.cta_group::1.sync.aligned.b32", addr(k.reg("b64")), 1024),
+     "1024 is outside 32..512"),
     (lambda k: k.emit("setmaxnreg.inc.sync.aligned.u32", 100), "100 is not a multiple of 8"),
     (lambda k: k.emit("bar.sync", 16), "16 is outside 0..15"),
     (lambda k: k.emit("bar.sync", 1, 100), "100 is not a multiple of 32"),
     (lambda k: k.emit("mbarrier.init.shared::cta.b64", addr(k.reg("b32")), 0), "0 is outside 1.."),
-    (lambda k: k.emit("mbarrier.try_wait.parity.shared::cta.b64", k.reg("pred"), addr(k.reg("b32")), 2), "2 is outside 0..1"),
+    (lambda k: k.emit("mbarrier.try_wait.parity.shared::cta.b64", k.reg("pred"), addr(k.reg("b32")), 2),
+     "2 is outside 0..1"),
     (lambda k: k.emit("cp.async.cg.shared.global", addr(k.reg("b32")), addr(k.reg("b64")), 8), "8 is outside 16..16"),
     (lambda k: k.emit("cp.async.bulk.global.shared::cta.bulk_group", addr(k.reg("b64")), addr(k.reg("b32")), 24),
      "24 is not a multiple of 16"),
-    (lambda k: k.emit("tcgen05.ld.sync.aligned.32x32b.x4.b32", k.regs("b32", 8), addr(k.reg("b32"))), "8 elements, 4 are"),
+    (lambda k: k.emit("tcgen05.ld.sync.aligned.32x32b.x4.b32", k.regs("b32", 8), addr(k.reg("b32"))),
+     "8 elements, 4 are"),
     (lambda k: k.emit("tcgen05.ld.sync.aligned.32x32b.x4.b32", k.regs("b64", 4), addr(k.reg("b32"))), "b64 register"),
-    (lambda k: k.emit("tcgen05.ld.sync.aligned.16x32bx2.x4.b32", k.regs("b32", 4), addr(k.reg("b32"))), "2 operands given"),
-    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")), k.reg("b32"), k.reg("b64"), k.reg("b32"),
+    (lambda k: k.emit("tcgen05.ld.sync.aligned.16x32bx2.x4.b32", k.regs("b32", 4), addr(k.reg("b32"))),
+     "2 operands given"),
+    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")),
+                      k.reg("b32"), k.reg("b64"), k.reg("b32"),
                       k.reg("pred")), r"operand 2 \(a_desc\)"),
-    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")), k.reg("b64"), k.reg("b64"), k.reg("b32"),
+    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")),
+                      k.reg("b64"), k.reg("b64"), k.reg("b32"),
                       k.regs("b32", 8), k.reg("pred")), "8 elements, 4 are needed"),
-    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")), k.reg("b64"), k.reg("b64"), k.reg("b32"),
+    (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::f16", addr(k.reg("b32")),
+                      k.reg("b64"), k.reg("b64"), k.reg("b32"),
                       k.reg("pred"), 16), "16 is outside 0..15"),
     (lambda k: k.emit("tcgen05.mma.cta_group::1.kind::i8", addr(k.reg("b32")), k.reg("b64"), k.reg("b64"), k.reg("b32"),
                       k.reg("pred"), 1), r"operand 5 \(disable_lane\)"),
-    (lambda k: k.emit("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", addr(k.reg("b32")),
+    (lambda k: k.emit("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes",
+                      addr(k.reg("b32")),
                       tensor(k.reg("b64"), [0, 0, 0]), addr(k.reg("b32"))), "3 coordinates given, 2 are needed"),
-    (lambda k: k.emit("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", addr(k.reg("b32")),
+    (lambda k: k.emit("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes",
+                      addr(k.reg("b32")),
                       tensor(k.reg("b32"), [0, 0]), addr(k.reg("b32"))), "held in a b64 register"),
     (lambda k: k.emit("elect.sync", k.reg("pred"), 0xFFFFFFFF), "a pair of destinations"),
     (lambda k: k.emit("selp.b32", k.reg("b32"), 1, 2, k.reg("b32")), "a predicate register is needed"),
@@ -134,7 +149,7 @@ def test_refused(k, act, message):
 
 def test_cta_groups_do_not_mix(k):
     k.emit("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned")
-    with pytest.raises(PtxError, match="already has tcgen05 instructions with .cta_group::1"):
+    with pytest.raises(PtxError, match=r"already has tcgen05 instructions with .cta_group::1"):
         k.emit("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned")
     # a tensor copy's cta_group says whose barrier it signals, and is free
     k.emit(
@@ -235,7 +250,7 @@ def test_control_flow_assembles():
 
 def test_if_else_arms_in_order(k):
     p = k.reg("pred")
-    with pytest.raises(PtxError, match="otherwise\\(\\) must follow"), k.if_else(p) as arms, arms.otherwise():
+    with pytest.raises(PtxError, match=r"otherwise\(\) must follow"), k.if_else(p) as arms, arms.otherwise():
         pass
     with pytest.raises(PtxError, match="without a then"), k.if_else(p):
         pass

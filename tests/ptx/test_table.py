@@ -28,7 +28,7 @@ def usable(opcode, target):
 
 @needs_ptxas
 def test_every_row_assembles():
-    """Each row in up to six forms, with and without free operands, with registers and with immediates, to machine code."""
+    """Each row in up to six forms, without and with free operands, with registers and immediates, to machine code."""
     kernels = {}
     emitted = Counter()
     for row in instructions():
@@ -189,9 +189,9 @@ def test_opcode_refusals(opcode, target, message):
 
 
 def test_version_refusals():
-    with pytest.raises(PtxError, match="needs PTX 8.7, the module is written for 8.6"):
+    with pytest.raises(PtxError, match=r"needs PTX 8\.7, the module is written for 8\.6"):
         find("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", "sm_100a", (8, 6))
-    with pytest.raises(PtxError, match="needs PTX 8.8"):
+    with pytest.raises(PtxError, match=r"needs PTX 8\.8"):
         find("ld.global.v8.b32", "sm_100a", (8, 6))
 
 

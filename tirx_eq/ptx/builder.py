@@ -1,8 +1,8 @@
 """Write a PTX module: kernels, parameters, shared memory, checked instructions.
 
 Everything emitted is checked against the instruction table for the module's target; a wrong modifier, a register of the
-wrong kind, a vector of the wrong length or an immediate out of range raises ``PtxError`` at the call that emits it.  The
-text is a function of the calls made, so it is deterministic.
+wrong kind, a vector of the wrong length or an immediate out of range raises ``PtxError`` at the call that emits it.
+The text is a function of the calls made, so it is deterministic.
 
 A small kernel::
 
@@ -31,6 +31,7 @@ from tirx_eq.ptx.launch import Launch, LaunchParam
 from tirx_eq.ptx.operands import Symbol
 from tirx_eq.ptx.syntax import TYPE_BITS
 from tirx_eq.ptx.target import Target, Version, find_target, parse_version
+from tirx_eq.ptx.tensormap import TensorMap
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+")
 
@@ -154,7 +155,9 @@ class Kernel(ControlFlow):
         """Bytes of dynamic shared memory that the launch must give."""
         return self._dynamic.bytes if self._dynamic else 0
 
-    def launch(self, grid: tuple[int, int, int] | None = None, tensor_maps: dict[str, object] | None = None) -> Launch:
+    def launch(
+        self, grid: tuple[int, int, int] | None = None, tensor_maps: dict[str, TensorMap] | None = None
+    ) -> Launch:
         """Launch metadata of this kernel; ``tensor_maps`` gives a ``TensorMap`` for each parameter of that kind."""
         maps = tensor_maps or {}
         wanted = {p.name for p in self.params if p.kind == "tensor_map"}
@@ -169,7 +172,7 @@ class Kernel(ControlFlow):
             cluster=self.cluster,
             static_shared_bytes=self.static_shared_bytes,
             dynamic_shared_bytes=self.dynamic_shared_bytes,
-            params=tuple(LaunchParam(p.name, p.kind, p.type, p.bytes, maps.get(p.name)) for p in self.params),  # type: ignore[arg-type]
+            params=tuple(LaunchParam(p.name, p.kind, p.type, p.bytes, maps.get(p.name)) for p in self.params),
         )
 
     def text(self) -> str:

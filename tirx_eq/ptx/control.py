@@ -71,8 +71,8 @@ class Loop:
 class ControlFlow(Emitter):
     """An emitter with if, if/else, loops and waits.
 
-    Threads of a warp that leave a divergent ``if`` are not converged by it: emit ``bar.warp.sync`` before an instruction
-    marked ``.sync.aligned``.
+    Threads of a warp that leave a divergent ``if`` are not converged by it: emit ``bar.warp.sync`` before an
+    instruction marked ``.sync.aligned``.
     """
 
     @contextmanager

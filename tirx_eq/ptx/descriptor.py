@@ -135,14 +135,12 @@ class MatrixDescriptor:
             )
 
 
-def element_offset(
-    major: str, swizzle: str, lbo: int, sbo: int, bits: int, row: int, k: int
-) -> int:
+def element_offset(major: str, swizzle: str, lbo: int, sbo: int, bits: int, row: int, k: int) -> int:
     """Byte offset, before the swizzle, of element (``row``, ``k``) from the descriptor's start address.
 
-    ``row`` runs along M or N, ``k`` along K from the start of this MMA; ``bits`` is the size of an element in shared memory
-    (8 for padded fp4 and fp6).  ``major`` is "K" (K contiguous) or "MN".  For 4-bit elements the offset is of the byte.
-    Canonical layouts of PTX ISA 9.7.16.4.  Works on integer arrays too.
+    ``row`` runs along M or N, ``k`` along K from the start of this MMA; ``bits`` is the size of an element in
+    shared memory (8 for padded fp4 and fp6).  ``major`` is "K" (K contiguous) or "MN".  For 4-bit elements the
+    offset is of the byte. Canonical layouts of PTX ISA 9.7.16.4.  Works on integer arrays too.
     """
     mode = swizzle_mode(swizzle)
     span = mode.span
@@ -163,19 +161,16 @@ def element_offset(
 
 def element_address(descriptor: MatrixDescriptor, major: str, bits: int, row: int, k: int) -> int:
     """Absolute shared byte address of element (``row``, ``k``) of the matrix that ``descriptor`` describes."""
-    linear = descriptor.start + element_offset(
-        major, descriptor.swizzle, descriptor.lbo, descriptor.sbo, bits, row, k
-    )
+    linear = descriptor.start + element_offset(major, descriptor.swizzle, descriptor.lbo, descriptor.sbo, bits, row, k)
     return swizzle_mode(descriptor.swizzle).apply(linear)
 
 
-def k_advance(
-    major: str, swizzle: str, lbo: int, sbo: int, bits: int, k: int, atom_pitch: int | None = None
-) -> int:
+def k_advance(major: str, swizzle: str, lbo: int, sbo: int, bits: int, k: int, atom_pitch: int | None = None) -> int:
     """Bytes to add to the start address so that the next MMA begins at element ``k`` along K.
 
-    For K-major swizzled tiles wider than one atom, ``atom_pitch`` is the distance in bytes between atom columns (rows times
-    span when they are packed).  Raises ``PtxError`` if the position is not expressible as a multiple of 16 bytes.
+    For K-major swizzled tiles wider than one atom, ``atom_pitch`` is the distance in bytes between atom columns
+    (rows times span when they are packed).  Raises ``PtxError`` if the position is not expressible as a multiple of
+    16 bytes.
     """
     mode = swizzle_mode(swizzle)
     if k * bits % 8:

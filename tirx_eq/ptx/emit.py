@@ -82,8 +82,8 @@ class Emitter:
     ) -> None:
         """Append one instruction, checked against the table for this target and version.
 
-        A list in ``operands`` is a vector.  ``pred`` guards the instruction.  Raises ``PtxError`` naming the instruction,
-        the operand and the rule it breaks.
+        A list in ``operands`` is a vector.  ``pred`` guards the instruction.  Raises ``PtxError`` naming the
+        instruction, the operand and the rule it breaks.
         """
         values = [_as_operand(o) for o in operands]
         match, spelled = self._resolve(opcode, values)

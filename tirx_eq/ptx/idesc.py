@@ -1,7 +1,8 @@
 """Instruction descriptors of tcgen05.mma (32 bits): dense kinds and block-scaled kinds.
 
-Bit positions and type codes: PTX ISA 9.7.16.4.2.  Shapes: the table "kinds and shapes" of the same section; where NVIDIA's
-CUTLASS asks for a coarser step of N than the ISA does, the coarser one is demanded, so that both sources agree.
+Bit positions and type codes: PTX ISA 9.7.16.4.2.  Shapes: the table "kinds and shapes" of the same section; where
+NVIDIA's CUTLASS asks for a coarser step of N than the ISA does, the coarser one is demanded, so that both sources
+agree.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def check_shape(
 ) -> None:
     """Raise ``PtxError`` unless (``m``, ``n``) is a shape of ``kind``.
 
-    ``m`` is that of the pair for ``cta_group`` 2.  ``narrow_b``: B has 8-bit elements and is MN-major, which doubles the
-    step of ``n``.
+    ``m`` is that of the pair for ``cta_group`` 2.  ``narrow_b``: B has 8-bit elements and is MN-major, which
+    doubles the step of ``n``.
     """
     if cta_group not in (1, 2) or (ws and cta_group == 2):
         raise PtxError(f"mma shape: cta_group {cta_group}{' with .ws' if ws else ''} does not exist")
@@ -93,9 +94,7 @@ def _code(kind: str, operand: str, type_: str) -> int:
         raise PtxError(f"instruction descriptor: unknown kind '{kind}'")
     codes = OPERAND_CODES[kind]
     if type_ not in codes:
-        raise PtxError(
-            f"instruction descriptor: {operand} type {type_} is not one of kind {kind} ({', '.join(codes)})"
-        )
+        raise PtxError(f"instruction descriptor: {operand} type {type_} is not one of kind {kind} ({', '.join(codes)})")
     return codes[type_]
 
 
@@ -221,7 +220,8 @@ class BlockScaledDescriptor:
     """Block-scaled kinds mxf8f6f4, mxf4, mxf4nvf4; the accumulator is f32.
 
     ``scale_type``: "ue8m0" or "ue4m3" (mxf4nvf4 only); ``sfa_id``/``sfb_id``: which part of the 32-bit cell holds the
-    scales (byte 0..3 for mxf8f6f4, half-word 0 or 2 for the fp4 kinds); ``k``: 32, or 64 and 96 for fp4 (sparse: twice).
+    scales (byte 0..3 for mxf8f6f4, half-word 0 or 2 for the fp4 kinds); ``k``: 32, or 64 and 96 for fp4 (sparse:
+    twice).
     """
 
     kind: str

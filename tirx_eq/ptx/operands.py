@@ -192,7 +192,8 @@ def _specials() -> dict[str, Special]:
            for axis in "xyz"]  # fmt: skip
     out += [Special(f"%{n}") for n in
             ("laneid", "warpid", "nwarpid", "smid", "nsmid", "cluster_ctarank", "cluster_nctarank", "clock", "clock_hi",
-             "globaltimer_lo", "globaltimer_hi", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt",
+             "globaltimer_lo", "globaltimer_hi", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge",
+             "lanemask_gt",
              "dynamic_smem_size", "total_smem_size", "aggr_smem_size", "reserved_smem_offset_begin",
              "reserved_smem_offset_end")]  # fmt: skip
     out += [Special("%clock64", 64), Special("%globaltimer", 64), Special("%gridid", 64),

@@ -1,7 +1,7 @@
 """Find and run NVIDIA's assembler and disassembler.
 
-Both are looked for in the wheels of the extra ``ptxas`` (``nvidia-cuda-nvcc``, ``nvidia-cuda-nvdisasm``), in the layouts of
-CUDA 13 (``nvidia/cu13/bin``) and 12 (``nvidia/cuda_nvcc/bin``), then on ``PATH`` and in ``CUDA_HOME``.
+Both are looked for in the wheels of the extra ``ptxas`` (``nvidia-cuda-nvcc``, ``nvidia-cuda-nvdisasm``), in the
+layouts of CUDA 13 (``nvidia/cu13/bin``) and 12 (``nvidia/cuda_nvcc/bin``), then on ``PATH`` and in ``CUDA_HOME``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _WHEEL_FOLDERS = ("nvidia/cu13/bin", "nvidia/cu12/bin", "nvidia/cuda_nvcc/bin", 
 class Assembled:
     """What ptxas made of a module; counts are per thread and of the entry named, or of the only one.
 
-    ``shared_bytes``: static shared memory as ptxas reports it; ``stack``: bytes of stack frame; ``cubin``: the ELF image.
+    ``shared_bytes``: static shared memory as ptxas reports it; ``stack``: bytes of stack frame; ``cubin``: the ELF
+    image.
     """
 
     registers: int

@@ -16,8 +16,8 @@ class SwizzleMode:
     """One mode.
 
     ``code``: bits 61-63 of the matrix descriptor (PTX ISA 9.7.16.4); ``tensor_map_code``: CUtensorMapSwizzle.
-    ``span``: bytes of one row of an atom (0 if the mode has none); ``pattern``: bytes after which the pattern repeats, and
-    to which a tile is aligned; ``rows``: rows of an atom.  The swizzle is ``x ^ ((x >> shift) & mask)``.
+    ``span``: bytes of one row of an atom (0 if the mode has none); ``pattern``: bytes after which the pattern
+    repeats, and to which a tile is aligned; ``rows``: rows of an atom.  The swizzle is ``x ^ ((x >> shift) & mask)``.
     """
 
     name: str

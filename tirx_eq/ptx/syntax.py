@@ -1,7 +1,7 @@
 """How one row of the instruction table is written down, and how an opcode is matched against it.
 
-A row is an :class:`Instruction`: a mnemonic, an ordered list of modifier :class:`Group` s, a list of :class:`Operand` s and
-the conditions under which it exists.  Groups are written as one string of words, in order:
+A row is an :class:`Instruction`: a mnemonic, an ordered list of modifier :class:`Group` s, a list of
+:class:`Operand` s and the conditions under which it exists.  Groups are written as one string of words, in order:
 
 ``name=choice|choice``      exactly one of the choices; ``name`` can be used in operand types and lengths
 ``choice|choice``           the same without a name
@@ -82,8 +82,8 @@ class Operand:
     ``kind``: "value" (register or immediate), "pred", "pair" (``d|p``), "address", "tensor" (map and coordinates),
     "label", "symbol" (name of a variable or parameter).
     ``type``: a PTX type, or "$group" for the type named by that modifier group.
-    ``count``: 0 for a bare operand; n for a braced vector of n; "$group" or the name of an entry of ``COUNTS`` otherwise.
-    ``space``: state space of an address; "$group" for the one that the modifier names.
+    ``count``: 0 for a bare operand; n for a braced vector of n; "$group" or the name of an entry of ``COUNTS``
+    otherwise. ``space``: state space of an address; "$group" for the one that the modifier names.
     ``wide``: registers wider than the type are permitted (loads, stores and conversions of narrow types).
     ``when``: group that must be present for this operand to be present ("" = always, "?" = free to leave out).
     """

@@ -5,8 +5,8 @@ A feature is granted by *target name*, never by family: ``sm_120a`` is a Blackwe
 established by assembling one probe per (feature, target) with ptxas 13.5; the test suite repeats that where an
 assembler is installed.
 
-``sm_XYa`` code runs on compute capability X.Y only; ``sm_XYf`` code may be compiled for the later members of its family;
-code for a plain ``sm_XY`` runs on everything newer.
+``sm_XYa`` code runs on compute capability X.Y only; ``sm_XYf`` code may be compiled for the later members of its
+family; code for a plain ``sm_XY`` runs on everything newer.
 """
 
 from __future__ import annotations
@@ -94,14 +94,21 @@ FEATURES: dict[str, Feature] = {
         Feature("tcgen05.scale_vec", "scale_vec spelling of block scaling", _only(*_SPECIFIC)),
         Feature("tcgen05.sparse_fp4", "sparse tcgen05.mma of kinds mxf4 and mxf4nvf4", _only(*_SPECIFIC)),
         Feature("tcgen05.shift", "shifting rows of tensor memory", _only(*_SPECIFIC)),
-        Feature("tcgen05.scale_input_d", "scaling of the accumulator by a power of two in tcgen05.mma",
-                _only(*(t for t in _DATACENTER if not t.startswith("110")))),
+        Feature(
+            "tcgen05.scale_input_d",
+            "scaling of the accumulator by a power of two in tcgen05.mma",
+            _only(*(t for t in _DATACENTER if not t.startswith("110"))),
+        ),
         Feature("tcgen05.ld.red", "tcgen05.ld with reduction", _only("103a", "103f", "107a", "107f", "110a", "110f")),
         Feature("tma.cta_group", "tensor copies that signal the barrier of the CTA pair", _only(*_DATACENTER)),
-        Feature("tma.gather4", "tensor copies with four row coordinates, to shared memory of a cluster",
-                _only(*_DATACENTER)),
-        Feature("narrow", "conversions to and from fp4, fp6 and ue8m0, 8-bit ldmatrix and stmatrix",
-                _only(*_DATACENTER, *_CONSUMER)),
+        Feature(
+            "tma.gather4", "tensor copies with four row coordinates, to shared memory of a cluster", _only(*_DATACENTER)
+        ),
+        Feature(
+            "narrow",
+            "conversions to and from fp4, fp6 and ue8m0, 8-bit ldmatrix and stmatrix",
+            _only(*_DATACENTER, *_CONSUMER),
+        ),
         Feature("redux.f32", "floating-point redux.sync", _only("100a", "100f", "103a", "103f", "107a", "107f")),
         Feature("clc.multicast", "clusterlaunchcontrol for a whole cluster", _only(*_DATACENTER, *_CONSUMER)),
         Feature("mma.fp4", "mma.sync with fp4 and fp6 operands", _only(*_CONSUMER)),

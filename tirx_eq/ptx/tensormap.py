@@ -1,7 +1,7 @@
 """Tensor maps by their fields: the arguments of ``cuTensorMapEncodeTiled``, with the driver's rules checked when built.
 
-The 128 opaque bytes of a map have no published layout; the host calls the driver with these fields.  Dimensions are listed
-innermost first, as the driver and the coordinates of tensor copies do.
+The 128 opaque bytes of a map have no published layout; the host calls the driver with these fields.  Dimensions are
+listed innermost first, as the driver and the coordinates of tensor copies do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tirx_eq.ptx.swizzle_modes import SWIZZLES
 
 @dataclass(frozen=True)
 class TensorMapType:
-    """An element type: ``code`` is CUtensorMapDataType, ``bits`` its size in global memory, ``shared_bits`` in shared."""
+    """An element type.  ``code``: CUtensorMapDataType; ``bits``, ``shared_bits``: size in global and shared memory."""
 
     name: str
     code: int
@@ -66,10 +66,11 @@ MAP_SWIZZLES: dict[str, tuple[int, int]] = {
 class TensorMap:
     """One tensor map.
 
-    ``tensor``: the kernel argument (global buffer) it describes, ``offset`` bytes into it; ``dtype``: key of ``TYPES`` or
-    ``CARRIERS``; ``shape``: global extents in elements; ``strides``: bytes between neighbours along dimensions 1, 2, …
-    (the innermost stride is the element size); ``box``: extents in elements of one copy; ``element_strides``: step in
-    elements; all innermost first.  Raises ``PtxError`` at construction if the driver would refuse the map.
+    ``tensor``: the kernel argument (global buffer) it describes, ``offset`` bytes into it; ``dtype``: key of
+    ``TYPES`` or ``CARRIERS``; ``shape``: global extents in elements; ``strides``: bytes between neighbours along
+    dimensions 1, 2, … (the innermost stride is the element size); ``box``: extents in elements of one copy;
+    ``element_strides``: step in elements; all innermost first.  Raises ``PtxError`` at construction if the driver
+    would refuse the map.
     """
 
     tensor: str
@@ -123,7 +124,7 @@ class TensorMap:
 
     @property
     def shared_alignment(self) -> int:
-        """Alignment in bytes of the shared destination for which the swizzle pattern starts at the tile: 128 at least."""
+        """Alignment in bytes of a shared destination at which the swizzle pattern starts: 128 at least."""
         mode = SWIZZLES.get(self.swizzle)
         return max(128, mode.pattern if mode else 1024)
 
@@ -167,7 +168,9 @@ class TensorMap:
             if not 0 <= stride < 1 << 40:
                 raise self._fail(f"stride {stride} bytes of dimension {axis} is outside 0..2^40-1")
         if self.type.name in ("u4_align16", "u6_align16") and self.shape[0] % 128:
-            raise self._fail(f"extent {self.shape[0]} of dimension 0 is not a multiple of 128, as {self.type.name} needs")
+            raise self._fail(
+                f"extent {self.shape[0]} of dimension 0 is not a multiple of 128, as {self.type.name} needs"
+            )
         if self.type.name == "u4_align8" and self.shape[0] % 2:
             raise self._fail(f"extent {self.shape[0]} of dimension 0 is odd, {self.type.name} needs an even one")
         if self.oob_fill == "nan" and not self.type.is_float:

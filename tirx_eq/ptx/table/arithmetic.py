@@ -28,7 +28,6 @@ def _d(t: str = "$T") -> Operand:
     return dst("d", t)
 
 
-
 def _double(type_: str) -> str:
     return {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}[type_]
 
@@ -40,7 +39,8 @@ _INTEGER = (
     instruction("sub", "T={u16,u32,u64,s16,s32,s64}", _d(), _a(), _b(), section=_INT),
     instruction("sub", "sat T=s32", _d(), _a(), _b(), section=_INT),
     instruction("mul", "{lo,hi} T={u16,u32,u64,s16,s32,s64}", _d(), _a(), _b(), section=_INT),
-    *(instruction("mul", f"wide T={t}", _d(_double(t)), _a(), _b(), section=_INT) for t in ("u16", "s16", "u32", "s32")),
+    *(instruction("mul", f"wide T={t}", _d(_double(t)), _a(), _b(), section=_INT)
+      for t in ("u16", "s16", "u32", "s32")),
     instruction("mad", "{lo,hi} T={u16,u32,u64,s16,s32,s64}", _d(), _a(), _b(), _c(), section=_INT),
     instruction("mad", "hi.sat T=s32", _d(), _a(), _b(), _c(), section=_INT),
     *(
@@ -138,11 +138,11 @@ _HALVES = (
     *(instruction(op, "ftz? T={f16,f16x2}", _d(), _a(), section=_HALF) for op in ("abs", "neg")),
     *(instruction(op, "T={bf16,bf16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)) for op in ("abs", "neg")),
     *(
-        instruction(op, "ftz? NaN? xs=xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0), needs=_MINMAX)
+        instruction(op, "ftz? NaN? xs=xorsign.abs? T={f16,f16x2}", _d(), _a(), _b(), section=_HALF, needs=_MINMAX)
         for op in ("min", "max")
     ),
     *(
-        instruction(op, "NaN? xs=xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, ptx=(7, 0), needs=_MINMAX)
+        instruction(op, "NaN? xs=xorsign.abs? T={bf16,bf16x2}", _d(), _a(), _b(), section=_HALF, needs=_MINMAX)
         for op in ("min", "max")
     ),
     instruction("tanh", "approx T={f16,f16x2}", _d(), _a(), section=_HALF, ptx=(7, 0)),

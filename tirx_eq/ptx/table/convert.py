@@ -20,13 +20,12 @@ def _a(t: str) -> Operand:
 def _pack(bits: int, parts: int) -> tuple[Instruction, ...]:
     """mov between one register of ``bits`` and a vector of ``parts`` smaller ones, both ways."""
     piece = f"b{bits // parts}"
-    ptx = (8, 3) if bits == 128 else (6, 0)
-    feature = "" if bits == 128 else ""
+    ptx = (8, 3) if bits == 128 else (7, 0)
     return (
         instruction("mov", f"T=b{bits}", dst("d", f"b{bits}"), Operand("a", "value", piece, count=parts), section=_SEC,
-                    ptx=ptx, feature=feature),
+                    ptx=ptx),
         instruction("mov", f"T=b{bits}", Operand("d", "value", piece, dst=True, count=parts, sink=True),
-                    rsrc("a", f"b{bits}"), section=_SEC, ptx=ptx, feature=feature),
+                    rsrc("a", f"b{bits}"), section=_SEC, ptx=ptx),
     )  # fmt: skip
 
 

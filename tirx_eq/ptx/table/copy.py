@@ -1,4 +1,5 @@
-"""Asynchronous copies: cp.async, bulk copies, tensor copies (PTX ISA 9.7.9.25 to 9.7.9.27), and distributed shared memory."""
+"""Asynchronous copies: cp.async, bulk copies, tensor copies (PTX ISA 9.7.9.25 to 9.7.9.27),
+and addresses of other CTAs' shared memory."""
 
 from __future__ import annotations
 

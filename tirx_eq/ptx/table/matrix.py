@@ -5,8 +5,7 @@ from __future__ import annotations
 from tirx_eq.ptx.syntax import Instruction, Need, Operand, addr, dst, instruction, rsrc
 
 _SEC = "9.7.14"
-_WARP = {"issuer": "warp", "section": _SEC}
-_CTA = (Need("ss", ("shared::cta",), "", (7, 8)),)
+_WARP = {"issuer": "warp", "section": _SEC, "needs": (Need("ss", ("shared::cta",), "", (7, 8)),)}
 _SHARED = "ss={shared,shared::cta}?"
 
 
@@ -14,7 +13,9 @@ def _fragment(name: str, type_: str, count: str, written: bool = False) -> Opera
     return Operand(name, "value", type_, dst=written, count=count, anyimm=False)
 
 
-def _mma(shape: str, ab: str, cd: str, ptx: tuple[int, int], feature: str, flags: str = "", kind: str = "") -> Instruction:
+def _mma(
+    shape: str, ab: str, cd: str, ptx: tuple[int, int], feature: str, flags: str = "", kind: str = ""
+) -> Instruction:
     """mma.sync; ``ab`` is "a,b" types; registers hold the packed types."""
     a, b = ab.split(";") if ";" in ab else (ab, ab)
     c_type = {"f16": "b32", "f32": "f32", "s32": "b32", "f64": "f64"}[cd]
@@ -22,7 +23,8 @@ def _mma(shape: str, ab: str, cd: str, ptx: tuple[int, int], feature: str, flags
     order = f"shape={shape} row.col {kind} {flags} dt={cd} at={a} bt={b} ct={cd}"
     return instruction(
         "mma.sync", f"aligned {order}", _fragment("d", c_type, "fragD", True), _fragment("a", ab_type, "fragA"),
-        _fragment("b", ab_type, "fragB"), _fragment("c", c_type, "fragC"), feature=feature, ptx=ptx, needs=_CTA, **_WARP)  # fmt: skip
+        _fragment("b", ab_type, "fragB"), _fragment("c", c_type, "fragC"), feature=feature,
+        ptx=ptx, **_WARP)  # fmt: skip
 
 
 def _mma_rows() -> list[Instruction]:
@@ -50,20 +52,20 @@ def _matrix_moves() -> list[Instruction]:
     given = Operand("r", "value", "b32", count="matrix", anyimm=False)
     x = "num=x{1,2,4}"
     return [
-        instruction("ldmatrix.sync", f"aligned m8n8 {x} trans? {_SHARED} b16", got, addr("a", "$ss"), ptx=(6, 5), needs=_CTA, **_WARP),
+        instruction("ldmatrix.sync", f"aligned m8n8 {x} trans? {_SHARED} b16", got, addr("a", "$ss"), **_WARP),
         instruction("ldmatrix.sync", f"aligned m16n16 num=x{{1,2}} trans {_SHARED} b8", Operand(
                     "r", "value", "b32", dst=True, count="matrix2", anyimm=False), addr("a", "$ss"), ptx=(8, 6),
-                    feature="narrow", needs=_CTA, **_WARP),
+                    feature="narrow", **_WARP),
         instruction("ldmatrix.sync", f"aligned m16n16 num=x{{1,2}} trans {_SHARED} b8x16.b{{6x16_p32,4x16_p64}}",
                     Operand("r", "value", "b32", dst=True, count="matrix2", anyimm=False), addr("a", "$ss"),
-                    ptx=(8, 6), feature="narrow", needs=_CTA, **_WARP),
+                    ptx=(8, 6), feature="narrow", **_WARP),
         instruction("ldmatrix.sync", f"aligned m8n16 {x} {_SHARED} b8x16.b{{6x16_p32,4x16_p64}}", got,
-                    addr("a", "$ss"), ptx=(8, 6), feature="narrow", needs=_CTA, **_WARP),
+                    addr("a", "$ss"), ptx=(8, 6), feature="narrow", **_WARP),
         instruction("stmatrix.sync", f"aligned m8n8 {x} trans? {_SHARED} b16", addr("a", "$ss"), given, ptx=(7, 8),
-                    feature="sm_90", needs=_CTA, **_WARP),
+                    feature="sm_90", **_WARP),
         instruction("stmatrix.sync", f"aligned m16n8 {x} trans {_SHARED} b8", addr("a", "$ss"), given, ptx=(8, 6),
-                    feature="narrow", needs=_CTA, **_WARP),
-        instruction("movmatrix.sync", "aligned m8n8 trans b16", dst("d", "b32"), rsrc("a", "b32"), ptx=(7, 8), needs=_CTA, **_WARP),
+                    feature="narrow", **_WARP),
+        instruction("movmatrix.sync", "aligned m8n8 trans b16", dst("d", "b32"), rsrc("a", "b32"), ptx=(7, 8), **_WARP),
     ]  # fmt: skip
 
 

@@ -109,7 +109,8 @@ def _stores() -> list[Instruction]:
         instruction("st.async", "weak? mbarrier::complete_tx::bytes ss=shared::cluster? V=v{2,4}? "
                     "T={b32,b64,u32,u64,s32,s64,f32,f64}", addr("a", "shared::cluster"), _STORED,
                     addr("mbar", "shared::cluster"), section=_SEC, feature="sm_90", ptx=(8, 1), checks=(_vector_bits,)),
-        instruction("st.bulk", "weak? ss=shared::cta?", addr("a", "$ss"), src("size", "b64", Range(0, (1 << 24) - 8, 8)),
+        instruction("st.bulk", "weak? ss=shared::cta?", addr("a", "$ss"),
+                    src("size", "b64", Range(0, (1 << 24) - 8, 8)),
                     imm("zero", 0, 0),
                     section=_SEC, feature="sm_100", ptx=(8, 6)),
     ]  # fmt: skip
@@ -137,8 +138,11 @@ def _atomics() -> list[Instruction]:
         kw = {"section": "9.7.13", "needs": needs, "ptx": (7, 8) if "bf16" in ops else (6, 3)}
         if "bf16" in ops:
             kw["needs"] = (*needs, Need("T", ("bf16", "bf16x2"), "sm_90", (7, 8)))
-        rows.append(instruction("atom", f"{order} {space} {ops}", dst("d", "$T", sink=True), addr("a", "$ss"),
-                                src("b", "$T"), **kw))
+        rows.append(
+            instruction(
+                "atom", f"{order} {space} {ops}", dst("d", "$T", sink=True), addr("a", "$ss"), src("b", "$T"), **kw
+            )
+        )
         rows.append(instruction("red", f"{weaker} {space} {ops}", addr("a", "$ss"), src("b", "$T"), **kw))
     rows += [
         instruction("atom", f"{order} {space} op=exch T={{b32,b64}}", dst("d", "$T"), addr("a", "$ss"), src("b", "$T"),
@@ -161,7 +165,8 @@ def _atomics() -> list[Instruction]:
     rows.append(instruction(
         "red.async", "relaxed.cluster mbarrier::complete_tx::bytes shared::cluster? "
         "op={add,min,max,inc,dec,and,or,xor} T={u32,s32,b32}", addr("a", "shared::cluster"), src("b", "$T"),
-        addr("mbar", "shared::cluster"), section="9.7.13", feature="sm_90", ptx=(8, 1), checks=(_red_async,)))  # fmt: skip
+        addr("mbar", "shared::cluster"), section="9.7.13", feature="sm_90", ptx=(8, 1), checks=(_red_async,),
+    ))  # fmt: skip
     return rows
 
 

@@ -53,7 +53,8 @@ def _mbarrier() -> list[Instruction]:
                         reg=False, sink=True, anyimm=False), addr("mbar", "$ss"), src("bytes", "u32"), section=_MBAR,
                         ptx=(8, 0), feature="sm_90", needs=(_RELAXED,), checks=(_both_or_none,)),
             instruction(m, f"noComplete sem=release? scope=cta? {_SS}? b64", _STATE, addr("mbar", "$ss"),
-                        src("count", "u32"), section=_MBAR, ptx=(7, 0), needs=(*_CTA, _RELEASE), checks=(_both_or_none,)),
+                        src("count", "u32"), section=_MBAR, ptx=(7, 0), needs=(*_CTA, _RELEASE),
+                        checks=(_both_or_none,)),
         ]  # fmt: skip
     for op in ("expect_tx", "complete_tx"):
         rows.append(instruction(

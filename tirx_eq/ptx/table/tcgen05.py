@@ -63,9 +63,11 @@ def _at_most_128(bound: Bound) -> str | None:
     from tirx_eq.ptx.table.counts import tmem_registers
 
     n = tmem_registers(bound)
-    return None if n <= 128 else f".{bound['shape']}.{bound['num']} moves {n} registers per thread, at most 128 are possible"
-
-
+    return (
+        None
+        if n <= 128
+        else f".{bound['shape']}.{bound['num']} moves {n} registers per thread, at most 128 are possible"
+    )
 
 
 def _tmem(name: str, **kw: object) -> Operand:
@@ -98,13 +100,14 @@ def _mma_dense() -> list[Instruction]:
 def _mma_scaled() -> list[Instruction]:
     rows = []
     for sparse in (False, True):
+        scaled_needs = (_NVF4, _SCALE_VEC, _BLOCK, *((_SPARSE_FP4,) if sparse else ()))
         meta = (_tmem("sp_meta"),) if sparse else ()
         for a in (rsrc("a_desc", "b64"), _tmem("a")):
             rows.append(instruction(
                 "tcgen05.mma.sp" if sparse else "tcgen05.mma", f"{_CG} {_SCALED} block_scale {_SV} {_COLLECTOR_A}",
                 _tmem("d"), a, rsrc("b_desc", "b64"), *meta, rsrc("idesc"), _tmem("scale_a"), _tmem("scale_b"),
                 pred("enable_input_d"),
-                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_NVF4, _SCALE_VEC, _BLOCK, *((_SPARSE_FP4,) if sparse else ())),
+                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=scaled_needs,
                 checks=(_scale_vector,)))  # fmt: skip
     return rows
 
