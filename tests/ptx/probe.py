@@ -21,8 +21,8 @@ from tirx_eq.ptx.table import check_target
 from tirx_eq.ptx.table.counts import COUNTS
 from tirx_eq.ptx.target import find_target
 
-#: The newest PTX version every assembler of CUDA 13 in use here reads.
-VERSION = (9, 0)
+#: Rows are probed at this PTX version; an older assembler (CUDA 13.0 reads 9.0) leaves out the rows above its own.
+VERSION = min((9, 4), ptxas.newest_version()) if ptxas.find_tool("ptxas") else (9, 4)
 NO_IMMEDIATE = ("f16", "bf16", "f16x2", "bf16x2", "f32x2", "u16x2", "s16x2", "b128", "pred")
 
 
@@ -106,6 +106,8 @@ class Operands:
         if spec.kind == "pair":
             return Pair(self.kernel.reg(type_), self.kernel.reg("pred"))
         if spec.kind == "pred":
+            if immediate and spec.imm is not None:
+                return Imm(1)
             return self.kernel.reg("pred") if spec.dst else self.source("pred")
         count = length(match, spec)
         if count:

@@ -31,7 +31,9 @@ def test_every_row_assembles():
     """Each row in up to six forms, without and with free operands, with registers and immediates, to machine code."""
     kernels = {}
     emitted = Counter()
-    for row in instructions():
+    rows = [row for row in instructions() if row.ptx <= probe.VERSION]
+    assert len(rows) >= len(instructions()) - 4
+    for row in rows:
         for target in ELSEWHERE:
             legal = [m for m in probe.forms(row, 200) if probe.refusal(m, target) is None][:6]
             if legal:
@@ -52,7 +54,7 @@ def test_every_row_assembles():
                     # another row of the same opcode may not take these operands at all
                     assert trailing, match.opcode
             emitted[row] += 1
-    assert len(emitted) == len(instructions())
+    assert len(emitted) == len(rows)
     for (target, group, section), (module, kernel, _) in kernels.items():
         made = ptxas.assemble(module.text(), target, optimize=0)
         assert made.cubin, (target, group, section)
@@ -60,13 +62,15 @@ def test_every_row_assembles():
     assert sum(emitted.values()) > 1500
 
 
-# 107 is left out: CUDA 13.0 does not know it
 @needs_ptxas
 @pytest.mark.parametrize(
-    "target", ["sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_120a"]
+    "target", ["sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_107a", "sm_107f",
+               "sm_110a", "sm_120a"],
 )  # fmt: skip
 def test_table_and_assembler_agree(target):
     """What the table admits the assembler reads, and what the table refuses the assembler refuses."""
+    if TARGETS[target].ptx > probe.VERSION:
+        pytest.skip(f"the assembler does not know {target}")
     limit = 300 if target == "sm_100a" else 30
     groups = {}
     for row in instructions():
@@ -75,16 +79,20 @@ def test_table_and_assembler_agree(target):
             group = match.bound.get("cg", "") if row.feature.startswith("tcgen05") else ""
             groups.setdefault(group, []).append((match, probe.refusal(match, target)))
     admitted = refused = 0
+    wrong = []
     for group in groups.values():
         for verdict in probe.ask(group, target):
             if verdict.table is None:
-                assert verdict.assembler is None, f"{verdict.text} {verdict.assembler}"
                 admitted += 1
+                if verdict.assembler is not None:
+                    wrong.append(f"the table admits {verdict.text} but: {verdict.assembler}")
             elif verdict.assembler is None and not usable(verdict.opcode, target):
                 # 256-bit accesses of generic addresses: the ISA grants them to .global only
-                assert "moves 256 bits" in verdict.table, f"{verdict.text} assembles, the table says {verdict.table}"
+                if "moves 256 bits" not in verdict.table:
+                    wrong.append(f"{verdict.text} assembles, but the table says {verdict.table}")
             else:
                 refused += 1
+    assert not wrong, "\n".join(wrong[:20])
     assert admitted > 2000 and refused > 50
 
 

@@ -129,6 +129,11 @@ def _scalar(match: Match, spec: Operand, value: Operandish, fail: Callable[[str]
             return str(value)
         if value == SINK and spec.sink:
             return "_"
+        if spec.imm is not None and isinstance(value, Imm | int):
+            number = value.value if isinstance(value, Imm) else value
+            if number not in (0, 1):
+                raise fail("a constant predicate is 0 or 1")
+            return str(int(number))
         raise fail("a predicate register is needed")
     return _value(match, match.type_of(spec.type), spec, value, fail)
 
@@ -147,6 +152,8 @@ def _value(match: Match, type_: str, spec: Operand, value: Operandish, fail: Cal
     if spec.dst:
         raise fail("a destination must be a register")
     if isinstance(value, Special):
+        if match.instruction.mnemonic != "mov":
+            raise fail("a special register can only be read by mov")
         if not spec.reg or not (value.bits == TYPE_BITS[type_] or (value.bits == 1 and type_ == "pred")):
             raise fail(f"a {value.bits}-bit special register does not fit type .{type_}")
         return str(value)

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tirx_eq.errors import PtxError
@@ -114,6 +115,15 @@ def diagnostics(ptx: str, target: str) -> dict[int, list[str]]:
         elif out.returncode and re.match(r"ptxas (fatal|error)", line):
             found.setdefault(0, []).append(line)
     return found
+
+
+@cache
+def newest_version() -> tuple[int, int]:
+    """The highest PTX ``.version`` that the installed ptxas reads; ``PtxError`` if it is not installed."""
+    for version in ((major, minor) for major in range(12, 7, -1) for minor in range(9, -1, -1)):
+        if not diagnostics(f".version {version[0]}.{version[1]}\n.target sm_90\n.address_size 64\n", "compute_90"):
+            return version
+    raise PtxError("ptxas reads no PTX version from 8.0 to 12.9")
 
 
 def _explain(ptx: str, log: str) -> str:

@@ -21,9 +21,9 @@ from tirx_eq.ptx.target import Target, find_target, require
 @cache
 def instructions() -> tuple[Instruction, ...]:
     """All rows, in table order."""
-    from tirx_eq.ptx.table import arithmetic, convert, copy, logic, matrix, memory, sync, tcgen05, warp
+    from tirx_eq.ptx.table import arithmetic, atomics, convert, copy, logic, matrix, memory, sync, tcgen05, warp
 
-    modules = (arithmetic, logic, convert, memory, sync, warp, copy, matrix, tcgen05)
+    modules = (arithmetic, logic, convert, memory, atomics, sync, warp, copy, matrix, tcgen05)
     return tuple(row for module in modules for row in module.ROWS)
 
 

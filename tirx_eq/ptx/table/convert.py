@@ -5,7 +5,14 @@ from __future__ import annotations
 from tirx_eq.ptx.syntax import TYPE_BITS, Bound, Instruction, Need, Operand, dst, instruction, rsrc, src
 
 _SEC = "9.7.9"
-_PARAM = (Need("space", ("param",), "", (7, 7)),)
+_PARAM = (
+    Need("space", ("param",), "", (7, 7)),
+    Need("space", ("param::entry",), "", (8, 3)),
+    Need("space", ("shared::cta",), "", (7, 8)),
+    Need("space", ("shared::cluster",), "sm_90", (7, 8)),
+)
+_CVTA_SPACES = "space={global,shared,shared::cta,shared::cluster,const,local,param}"
+_NARROW = {"section": _SEC, "feature": "narrow"}
 _INTS = "{u8,u16,u32,u64,s8,s16,s32,s64}"
 
 
@@ -66,12 +73,11 @@ ROWS: tuple[Instruction, ...] = (
     *_pack(64, 4),
     *_pack(128, 2),
     *_pack(128, 4),
-    instruction("cvta", "space={global,shared,const,local,param} u64", dst("d", "b64"), src("a", "b64"), section=_SEC,
-                needs=_PARAM),
-    instruction("cvta", "to space={global,shared,const,local,param} u64", dst("d", "b64"), rsrc("a", "b64"),
+    instruction("cvta", f"{_CVTA_SPACES} u64", dst("d", "b64"), src("a", "b64"), section=_SEC, needs=_PARAM),
+    instruction("cvta", f"to {_CVTA_SPACES} u64", dst("d", "b64"), rsrc("a", "b64"),
                 section=_SEC, needs=_PARAM),
-    instruction("isspacep", "space={global,shared,const,local}", dst("p", "pred"), rsrc("a", "b64"), section=_SEC),
-    instruction("isspacep", "space=shared::cta", dst("p", "pred"), rsrc("a", "b64"), section=_SEC, ptx=(7, 8)),
+    instruction("isspacep", "space={global,shared,shared::cta,const,local,param,param::entry}", dst("p", "pred"),
+                rsrc("a", "b64"), section=_SEC, needs=_PARAM),
     instruction("isspacep", "space=shared::cluster", dst("p", "pred"), rsrc("a", "b64"), section=_SEC,
                 feature="sm_90", ptx=(7, 8)),
     # integer and float scalars
@@ -116,6 +122,14 @@ ROWS: tuple[Instruction, ...] = (
                 src("lo", "$S"), section=_SEC, ptx=(8, 6), feature="narrow"),
     instruction("cvt", "rn relu? D=f16x2 S={e2m3x2,e3m2x2,e2m1x2}", _d("$D"), rsrc("a", "$S"), section=_SEC,
                 ptx=(8, 6), feature="narrow"),
+    # from and to bf16x2, with an optional pair of ue8m0 scales
+    instruction("cvt", "rn satfinite relu? D={e4m3x2,e5m2x2} S=bf16x2", dst("d", "$D"), rsrc("a", "$S"), ptx=(9, 1),
+                **_NARROW),
+    instruction("cvt", "rn satfinite relu? D={e2m3x2,e3m2x2,e2m1x2} S={f16x2,bf16x2}", dst("d", "$D"),
+                rsrc("a", "$S"), ptx=(9, 1), **_NARROW),
+    instruction("cvt", "rn relu? satfinite? scale=scaled::n2::ue8m0? D=bf16x2 "
+                "S={e4m3x2,e5m2x2,e2m3x2,e3m2x2,e2m1x2}", dst("d", "$D"), rsrc("a", "$S"),
+                rsrc("scales", "ue8m0x2", when="scale"), ptx=(9, 2), **_NARROW),
     instruction("cvt", "{rz,rp} satfinite? D=ue8m0x2 S=f32", _d("$D"), src("hi", "$S"), src("lo", "$S"), section=_SEC,
                 ptx=(8, 6), feature="narrow"),
     instruction("cvt", "{rz,rp} satfinite? D=ue8m0x2 S=bf16x2", _d("$D"), rsrc("a", "$S"), section=_SEC,

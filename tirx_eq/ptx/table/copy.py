@@ -132,6 +132,8 @@ def _cluster_addresses() -> list[Instruction]:
         instruction("mapa.shared::cluster", "u32", dst("d", "b32"), src("a", "b32"), src("cta", "b32"), **kw),
         instruction("mapa", "u64", dst("d", "b64"), rsrc("a", "b64"), src("cta", "b32"), **kw),
         instruction("getctarank.shared::cluster", "u32", dst("d", "b32"), rsrc("a", "b32"), **kw),
+        instruction("mapa.shared::cluster", "u64", dst("d", "b64"), rsrc("a", "b64"), src("cta", "b32"), **kw),
+        instruction("getctarank.shared::cluster", "u64", dst("d", "b32"), rsrc("a", "b64"), **kw),
         instruction("getctarank", "u64", dst("d", "b32"), rsrc("a", "b64"), **kw),
         instruction("tensormap.cp_fenceproxy", "global shared::cta tensormap::generic release "
                     "scope={cta,cluster,gpu,sys} sync.aligned", addr("dst", "global"), addr("src", "shared::cta"),
@@ -139,4 +141,28 @@ def _cluster_addresses() -> list[Instruction]:
     ]  # fmt: skip
 
 
-ROWS: tuple[Instruction, ...] = (*_cp_async(), *_bulk(), *_tensor_copies(), *_cluster_addresses())
+def _tensormap_replace() -> list[Instruction]:
+    """Change one field of a tensor map in memory; fields of one element, fields of one dimension, enumerators."""
+    kw = {"section": "9.7.9.27", "feature": "setmaxnreg", "ptx": (8, 3)}
+    space = "ss={global,shared::cta}? b1024"
+    at = addr("map", "$ss")
+    dim = imm("dimension", 0, 4)
+    rows = [
+        instruction("tensormap.replace.tile", f"global_address {space} b64", at, src("value", "b64"), **kw),
+        instruction("tensormap.replace.tile", f"rank {space} b32", at, src("value", "b32"), **kw),
+        instruction("tensormap.replace.tile", f"{{box_dim,global_dim,element_stride}} {space} b32", at, dim,
+                    src("value", "b32"), **kw),
+        instruction("tensormap.replace.tile", f"global_stride {space} b64", at, dim, src("value", "b64"), **kw),
+    ]  # fmt: skip
+    for field, high in (("elemtype", 15), ("interleave_layout", 2), ("swizzle_mode", 3), ("fill_mode", 1)):
+        rows.append(instruction("tensormap.replace.tile", f"{field} {space} b32", at, imm("value", 0, high), **kw))
+    return rows
+
+
+ROWS: tuple[Instruction, ...] = (
+    *_cp_async(),
+    *_bulk(),
+    *_tensor_copies(),
+    *_cluster_addresses(),
+    *_tensormap_replace(),
+)

@@ -18,13 +18,23 @@ def _integer_comparison(bound: Bound) -> str | None:
     return None
 
 
-def _compare(types: str, cmp: str, flags: str = "", **kw: object) -> tuple[Instruction, ...]:
-    """setp in its four shapes: with or without a second result, with or without a combining predicate."""
+def _set(results: str, types: str, cmp: str, flags: str = "", **kw: object) -> tuple[Instruction, ...]:
+    """set, with and without a combining predicate."""
+    d, a, b = dst("d", "$R"), src("a", "$T"), src("b", "$T")
+    kinds = f"{flags} R={results} T={types}"
+    return (
+        instruction("set", f"{cmp} {kinds}", d, a, b, section="9.7.6", **kw),
+        instruction("set", f"{cmp} {_BOOL} {kinds}", d, a, b, pred("c"), section="9.7.6", **kw),
+    )
+
+
+def _compare(types: str, cmp: str, flags: str = "", shapes: str = "pq", **kw: object) -> tuple[Instruction, ...]:
+    """setp with one ("p") or two ("q") results, each with and without a combining predicate."""
     p = Operand("p", "pred", "pred", dst=True)
     pq = Operand("p|q", "pair", "pred", dst=True, anyimm=False, sink=True)
     a, b = src("a", "$T"), src("b", "$T")
     rows = []
-    for first in (p, pq):
+    for first in [{"p": p, "q": pq}[shape] for shape in shapes]:
         rows.append(instruction("setp", f"{cmp} {flags} T={types}", first, a, b, **kw))
         rows.append(instruction("setp", f"{cmp} {_BOOL} {flags} T={types}", first, a, b, pred("c"), **kw))
     return tuple(rows)
@@ -34,22 +44,21 @@ ROWS: tuple[Instruction, ...] = (
     *_compare("{b16,b32,b64,u16,u32,u64,s16,s32,s64}", _CMP_INT, section="9.7.6", checks=(_integer_comparison,)),
     *_compare("f32", _CMP_FLT, "ftz?", section="9.7.6"),
     *_compare("f64", _CMP_FLT, section="9.7.6"),
-    instruction("setp", f"{_CMP_FLT} ftz? T=f16", Operand("p", "pred", "pred", dst=True), src("a", "$T"),
-                src("b", "$T"), section="9.7.7"),
-    instruction("setp", f"{_CMP_FLT} T=bf16", Operand("p", "pred", "pred", dst=True), src("a", "$T"), src("b", "$T"),
-                section="9.7.7", feature="sm_90", ptx=(7, 8)),
-    instruction("setp", f"{_CMP_FLT} ftz? T=f16x2", Operand("p|q", "pair", "pred", dst=True, anyimm=False, sink=True),
-                src("a", "$T"), src("b", "$T"), section="9.7.7"),
-    instruction("setp", f"{_CMP_FLT} T=bf16x2", Operand("p|q", "pair", "pred", dst=True, anyimm=False, sink=True),
-                src("a", "$T"), src("b", "$T"), section="9.7.7", feature="sm_90", ptx=(7, 8)),
-    instruction("set", f"{_CMP_INT} R={{u32,s32,f32}} T={{u16,u32,u64,s16,s32,s64}}", dst("d", "$R"), src("a", "$T"),
-                src("b", "$T"), section="9.7.6", checks=(_integer_comparison,)),
-    instruction("set", f"{_CMP_FLT} ftz? R={{u32,s32,f32}} T=f32", dst("d", "$R"), src("a", "$T"), src("b", "$T"),
-                section="9.7.6"),
+    *_compare("f16", _CMP_FLT, "ftz?", shapes="p", section="9.7.7"),
+    *_compare("bf16", _CMP_FLT, shapes="p", section="9.7.7", feature="sm_90", ptx=(7, 8)),
+    *_compare("f16x2", _CMP_FLT, "ftz?", shapes="q", section="9.7.7"),
+    *_compare("bf16x2", _CMP_FLT, shapes="q", section="9.7.7", feature="sm_90", ptx=(7, 8)),
+    *_set("{u32,s32,f32}", "{u16,u32,u64,s16,s32,s64,b16,b32,b64}", _CMP_INT, checks=(_integer_comparison,)),
+    *_set("{u32,s32,f32}", "f32", f"{_CMP_FLT}", "ftz?"),
+    *_set("{u32,s32,f32}", "f64", _CMP_FLT),
+    *_set("{u16,s16,u32,s32,f16}", "f16", _CMP_FLT, "ftz?"),
+    *_set("{u32,s32,f16x2}", "f16x2", _CMP_FLT, "ftz?"),
     instruction("selp", "T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64}", dst("d", "$T"), src("a", "$T"),
                 src("b", "$T"), pred("p"), section="9.7.6"),
-    instruction("slct", "T={b32,b64,u32,u64,s32,s64,f32,f64} s32", dst("d", "$T"), src("a", "$T"), src("b", "$T"),
+    instruction("slct", "T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64} s32", dst("d", "$T"), src("a", "$T"), src("b", "$T"),
                 src("c", "s32"), section="9.7.6"),
+    instruction("slct", "ftz? T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64} f32", dst("d", "$T"), src("a", "$T"),
+                src("b", "$T"), src("c", "f32"), section="9.7.6"),
     *(
         instruction(op, "T={b16,b32,b64}", dst("d", "$T"), src("a", "$T"), src("b", "$T"), section="9.7.8")
         for op in ("and", "or", "xor")

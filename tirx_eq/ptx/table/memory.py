@@ -1,4 +1,4 @@
-"""Loads, stores, prefetches, atomics and cache hints (PTX ISA 9.7.9 and 9.7.13)."""
+"""Loads, stores, prefetches and cache hints (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tirx_eq.ptx.syntax import (
 
 _SEC = "9.7.9"
 _SCALARS = "T={b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64}"
-_SHARED = "shared,shared::cta,shared::cluster"
-_SPACES = f"ss={{global,{_SHARED},local,const,param,param::entry}}"
+SHARED = "shared,shared::cta,shared::cluster"
+_SPACES = f"ss={{global,{SHARED},local,const,param,param::entry}}"
 _CTA = Need("ss", ("shared::cta", "shared::cluster"), "", (7, 8))
 _CLUSTER = Need("ss", ("shared::cluster",), "sm_90", (7, 8))
 _PARAM_ENTRY = Need("ss", ("param::entry",), "", (8, 3))
-_HINTS = tuple(Need(group, (), "", (7, 4)) for group in ("hint", "pre", "ev"))
-_SPACE_NEEDS = (_CTA, _CLUSTER, _PARAM_ENTRY, *_HINTS)
-_VOLATILE = (*_SPACE_NEEDS, Need("ss", ("local",), "", (9, 1)))
+HINTS = tuple(Need(group, (), "", (7, 4)) for group in ("hint", "pre", "ev"))
+SPACE_NEEDS = (_CTA, _CLUSTER, _PARAM_ENTRY, *HINTS)
+_VOLATILE = (*SPACE_NEEDS, Need("ss", ("local",), "", (9, 1)))
 _SCOPE = "scope={cta,cluster,gpu,sys}"
-_SCOPE_NEEDS = (Need("scope", ("cluster",), "sm_90", (7, 8)),)
+SCOPE_NEEDS = (Need("scope", ("cluster",), "sm_90", (7, 8)),)
 _EVICT = "L1::{evict_normal,evict_unchanged,evict_first,evict_last,no_allocate}"
 _EVICT_L2 = "L2::evict_{last,normal,first}"
 _WIDE = ("V=v8 T={b32,u32,s32,f32}", "V=v4 T={b64,u64,s64,f64}")
 _PREFETCH = "pre=L2::{64B,128B,256B}?"
-_HINT = "hint=L2::cache_hint?"
-_POLICY = rsrc("policy", "b64", when="hint")
+HINT = "hint=L2::cache_hint?"
+POLICY = rsrc("policy", "b64", when="hint")
 
 
-def _vector_bits(bound: Bound) -> str | None:
+def vector_bits(bound: Bound) -> str | None:
     """A vector access moves at most 128 bits; accesses of 256 bits have rows of their own (9.7.9.8)."""
     if not bound["V"]:
         return None
@@ -54,61 +54,65 @@ _STORED = Operand("b", "value", "$T", count="$V", wide=True)
 
 def _loads() -> list[Instruction]:
     rows = [
-        instruction("ld", f"weak? {_SPACES} cop={{ca,cg,cs,lu,cv}}? {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, needs=_SPACE_NEEDS,
-                    checks=(_vector_bits, _global_only)),
-        instruction("ld", f"weak? ss=global ev={_EVICT} {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
-        instruction("ld", f"weak? {_VEC} {_SCALARS}", _LOADED, addr("a", ""), section=_SEC, checks=(_vector_bits,),
+        instruction("ld", f"weak? {_SPACES} cop={{ca,cg,cs,lu,cv}}? {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+                    _LOADED, addr("a", "$ss"), POLICY, section=_SEC, needs=SPACE_NEEDS,
+                    checks=(vector_bits, global_only)),
+        instruction("ld", f"weak? ss=global? ev={_EVICT} {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+                    _LOADED, addr("a", "$ss"), POLICY, section=_SEC, ptx=(7, 4), checks=(vector_bits,)),
+        instruction("ld", f"weak? {_VEC} {_SCALARS}", _LOADED, addr("a", ""), section=_SEC, checks=(vector_bits,),
                     note="generic address"),
-        instruction("ld", f"volatile ss={{global,{_SHARED},local}} {_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"),
-                    section=_SEC, needs=_VOLATILE, checks=(_vector_bits,)),
-        instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_PREFETCH} "
-                    f"{_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), _POLICY, section=_SEC,
-                    needs=_SPACE_NEEDS + _SCOPE_NEEDS, checks=(_vector_bits, _global_only)),
-        instruction("ld", f"ss=global cop={{ca,cg,cs}}? nc {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
-        instruction("ld", f"ss=global nc ev={_EVICT} {_HINT} {_PREFETCH} {_VEC} {_SCALARS}",
-                    _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
+        instruction("ld", f"volatile ss={{global,{SHARED},local}} {_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"),
+                    section=_SEC, needs=_VOLATILE, checks=(vector_bits,)),
+        instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{SHARED}}}? ev={_EVICT}? {HINT} {_PREFETCH} "
+                    f"{_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), POLICY, section=_SEC,
+                    needs=SPACE_NEEDS + SCOPE_NEEDS, checks=(vector_bits, global_only)),
+        instruction("ld", f"ss=global cop={{ca,cg,cs}}? nc {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+                    _LOADED, addr("a", "$ss"), POLICY, section=_SEC, ptx=(7, 4), checks=(vector_bits,)),
+        instruction("ld", f"ss=global nc ev={_EVICT} {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
+                    _LOADED, addr("a", "$ss"), POLICY, section=_SEC, ptx=(7, 4), checks=(vector_bits,)),
         # 256 bits at once, global memory only
         *(
-            instruction("ld", f"{order} ss=global {nc} l1={_EVICT}? l2={_EVICT_L2}? {_HINT} {_PREFETCH} {shape}",
-                        _LOADED, addr("a", "$ss"), _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8),
-                        needs=_SCOPE_NEEDS)
+            instruction("ld", f"{order} ss=global {nc} l1={_EVICT}? l2={_EVICT_L2}? {HINT} {_PREFETCH} {shape}",
+                        _LOADED, addr("a", "$ss"), POLICY, section=_SEC, feature="sm_100", ptx=(8, 8),
+                        needs=SCOPE_NEEDS)
             for shape in _WIDE
             for order, nc in (("weak?", ""), ("", "nc"), (f"sem={{relaxed,acquire}} {_SCOPE}", ""))
         ),
-        instruction("ld", f"weak? ss={{global,{_SHARED}}} T=b128", dst("d", "b128"), addr("a", "$ss"), section=_SEC,
-                    ptx=(8, 3), needs=_SPACE_NEEDS),
+        instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{SHARED}}}? T=b128", dst("d", "b128"),
+                    addr("a", "$ss"), section=_SEC, ptx=(8, 4), needs=SPACE_NEEDS + SCOPE_NEEDS),
+        instruction("ld", f"weak? ss={{global,{SHARED}}} T=b128", dst("d", "b128"), addr("a", "$ss"), section=_SEC,
+                    ptx=(8, 3), needs=SPACE_NEEDS),
     ]  # fmt: skip
     return rows
 
 
 def _stores() -> list[Instruction]:
     return [
-        instruction("st", f"weak? ss={{global,{_SHARED},local}} cop={{wb,cg,cs,wt}}? {_HINT} {_VEC} {_SCALARS}",
-                    addr("a", "$ss"), _STORED, _POLICY, section=_SEC, needs=_SPACE_NEEDS,
-                    checks=(_vector_bits, _global_only)),
-        instruction("st", f"weak? ss=global ev={_EVICT} {_HINT} {_VEC} {_SCALARS}", addr("a", "$ss"), _STORED, _POLICY,
-                    section=_SEC, ptx=(7, 4), checks=(_vector_bits,)),
-        instruction("st", f"weak? {_VEC} {_SCALARS}", addr("a", ""), _STORED, section=_SEC, checks=(_vector_bits,),
+        instruction("st", f"weak? ss={{global,{SHARED},local}} cop={{wb,cg,cs,wt}}? {HINT} {_VEC} {_SCALARS}",
+                    addr("a", "$ss"), _STORED, POLICY, section=_SEC, needs=SPACE_NEEDS,
+                    checks=(vector_bits, global_only)),
+        instruction("st", f"weak? ss=global? ev={_EVICT} {HINT} {_VEC} {_SCALARS}", addr("a", "$ss"), _STORED, POLICY,
+                    section=_SEC, ptx=(7, 4), checks=(vector_bits,)),
+        instruction("st", f"weak? {_VEC} {_SCALARS}", addr("a", ""), _STORED, section=_SEC, checks=(vector_bits,),
                     note="generic address"),
-        instruction("st", f"volatile ss={{global,{_SHARED},local}} {_VEC} {_SCALARS}", addr("a", "$ss"), _STORED,
-                    section=_SEC, needs=_VOLATILE, checks=(_vector_bits,)),
-        instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{_SHARED}}}? ev={_EVICT}? {_HINT} {_VEC} "
-                    f"{_SCALARS}", addr("a", "$ss"), _STORED, _POLICY, section=_SEC, needs=_SPACE_NEEDS + _SCOPE_NEEDS,
-                    checks=(_vector_bits, _global_only)),
+        instruction("st", f"volatile ss={{global,{SHARED},local}} {_VEC} {_SCALARS}", addr("a", "$ss"), _STORED,
+                    section=_SEC, needs=_VOLATILE, checks=(vector_bits,)),
+        instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{SHARED}}}? ev={_EVICT}? {HINT} {_VEC} "
+                    f"{_SCALARS}", addr("a", "$ss"), _STORED, POLICY, section=_SEC, needs=SPACE_NEEDS + SCOPE_NEEDS,
+                    checks=(vector_bits, global_only)),
         *(
-            instruction("st", f"{order} ss=global l1={_EVICT}? l2={_EVICT_L2}? {_HINT} {shape}", addr("a", "$ss"),
-                        _STORED, _POLICY, section=_SEC, feature="sm_100", ptx=(8, 8), needs=_SCOPE_NEEDS)
+            instruction("st", f"{order} ss=global l1={_EVICT}? l2={_EVICT_L2}? {HINT} {shape}", addr("a", "$ss"),
+                        _STORED, POLICY, section=_SEC, feature="sm_100", ptx=(8, 8), needs=SCOPE_NEEDS)
             for shape in _WIDE
             for order in ("weak?", f"sem={{relaxed,release}} {_SCOPE}")
         ),
-        instruction("st", f"weak? ss={{global,{_SHARED}}} T=b128", addr("a", "$ss"), rsrc("b", "b128"), section=_SEC,
-                    ptx=(8, 3), needs=_SPACE_NEEDS),
-        instruction("st.async", "weak? mbarrier::complete_tx::bytes ss=shared::cluster? V=v{2,4}? "
+        instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{SHARED}}}? T=b128", addr("a", "$ss"),
+                    rsrc("b", "b128"), section=_SEC, ptx=(8, 4), needs=SPACE_NEEDS + SCOPE_NEEDS),
+        instruction("st", f"weak? ss={{global,{SHARED}}} T=b128", addr("a", "$ss"), rsrc("b", "b128"), section=_SEC,
+                    ptx=(8, 3), needs=SPACE_NEEDS),
+        instruction("st.async", "weak? ss=shared::cluster? mbarrier::complete_tx::bytes V=v{2,4}? "
                     "T={b32,b64,u32,u64,s32,s64,f32,f64}", addr("a", "shared::cluster"), _STORED,
-                    addr("mbar", "shared::cluster"), section=_SEC, feature="sm_90", ptx=(8, 1), checks=(_vector_bits,)),
+                    addr("mbar", "shared::cluster"), section=_SEC, feature="sm_90", ptx=(8, 1), checks=(vector_bits,)),
         instruction("st.bulk", "weak? ss=shared::cta?", addr("a", "$ss"),
                     src("size", "b64", Range(0, (1 << 24) - 8, 8)),
                     imm("zero", 0, 0),
@@ -116,7 +120,7 @@ def _stores() -> list[Instruction]:
     ]  # fmt: skip
 
 
-def _global_only(bound: Bound) -> str | None:
+def global_only(bound: Bound) -> str | None:
     """Cache hints, prefetch sizes and eviction priorities belong to global memory."""
     for group in ("hint", "pre", "ev"):
         if bound.get(group) and bound.get("ss") not in ("global", ""):
@@ -124,64 +128,11 @@ def _global_only(bound: Bound) -> str | None:
     return None
 
 
-def _atomics() -> list[Instruction]:
-    order = "sem={relaxed,acquire,release,acq_rel}? scope={cta,cluster,gpu,sys}?"
-    weaker = "sem={relaxed,release}? scope={cta,cluster,gpu,sys}?"
-    space = f"ss={{global,{_SHARED}}}?"
-    needs = _SPACE_NEEDS + _SCOPE_NEEDS
-    integer = (
-        "op=add T={u32,s32,u64}", "op={min,max} T={u32,s32,u64,s64}", "op={and,or,xor} T={b32,b64}",
-        "op={inc,dec} T=u32", "op=add T={f32,f64}", "op=add noftz T={f16,f16x2,bf16,bf16x2}",
-    )  # fmt: skip
-    rows = []
-    for ops in integer:
-        kw = {"section": "9.7.13", "needs": needs, "ptx": (7, 8) if "bf16" in ops else (6, 3)}
-        if "bf16" in ops:
-            kw["needs"] = (*needs, Need("T", ("bf16", "bf16x2"), "sm_90", (7, 8)))
-        rows.append(
-            instruction(
-                "atom", f"{order} {space} {ops}", dst("d", "$T", sink=True), addr("a", "$ss"), src("b", "$T"), **kw
-            )
-        )
-        rows.append(instruction("red", f"{weaker} {space} {ops}", addr("a", "$ss"), src("b", "$T"), **kw))
-    rows += [
-        instruction("atom", f"{order} {space} op=exch T={{b32,b64}}", dst("d", "$T"), addr("a", "$ss"), src("b", "$T"),
-                    section="9.7.13", needs=needs),
-        instruction("atom", f"{order} {space} op=cas T={{b16,b32,b64}}", dst("d", "$T"), addr("a", "$ss"),
-                    src("compare", "$T"), src("value", "$T"), section="9.7.13", needs=needs),
-        instruction("atom", f"{order} {space} op=exch T=b128", dst("d", "b128"), addr("a", "$ss"),
-                    rsrc("b", "b128"), section="9.7.13", needs=needs, feature="sm_90", ptx=(8, 4)),
-        instruction("atom", f"{order} {space} op=cas T=b128", dst("d", "b128"), addr("a", "$ss"),
-                    rsrc("compare", "b128"), rsrc("value", "b128"), section="9.7.13", needs=needs, feature="sm_90",
-                    ptx=(8, 4)),
-    ]  # fmt: skip
-    for op in ("op=add V=v{2,4} T=f32", "op={add,min,max} noftz V=v{2,4,8} T={f16,bf16}",
-               "op={add,min,max} noftz V=v{2,4} T={f16x2,bf16x2}"):  # fmt: skip
-        vector = {"section": "9.7.13", "feature": "sm_90", "ptx": (8, 1)}
-        given = Operand("b", "value", "$T", count="$V", anyimm=False)
-        got = Operand("d", "value", "$T", dst=True, count="$V", anyimm=False)
-        rows.append(instruction("red", f"{weaker} ss=global {op}", addr("a", "$ss"), given, **vector))
-        rows.append(instruction("atom", f"{order} ss=global {op}", got, addr("a", "$ss"), given, **vector))
-    rows.append(instruction(
-        "red.async", "relaxed.cluster mbarrier::complete_tx::bytes shared::cluster? "
-        "op={add,min,max,inc,dec,and,or,xor} T={u32,s32,b32}", addr("a", "shared::cluster"), src("b", "$T"),
-        addr("mbar", "shared::cluster"), section="9.7.13", feature="sm_90", ptx=(8, 1), checks=(_red_async,),
-    ))  # fmt: skip
-    return rows
-
-
-def _red_async(bound: Bound) -> str | None:
-    legal = {"inc": ("u32",), "dec": ("u32",), "and": ("b32",), "or": ("b32",), "xor": ("b32",)}
-    types = legal.get(bound["op"], ("u32", "s32"))
-    return None if bound["T"] in types else f".{bound['op']} takes .{', .'.join(types)}, not .{bound['T']}"
-
-
 ROWS: tuple[Instruction, ...] = (
     *_loads(),
     *_stores(),
     instruction("ldu", f"ss=global? {_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), section=_SEC,
-                checks=(_vector_bits,)),
-    *_atomics(),
+                checks=(vector_bits,)),
     instruction("prefetch", "ss={global,local} L{1,2}", addr("a", "$ss"), section=_SEC),
     instruction("prefetch", "L{1,2}", addr("a", ""), section=_SEC),
     instruction("prefetch", "ss=global L2::evict_{last,normal}", addr("a", "$ss"), section=_SEC, ptx=(7, 4)),
@@ -197,4 +148,6 @@ ROWS: tuple[Instruction, ...] = (
     instruction("createpolicy.range", "ss=global? L2::evict_{last,normal,first,unchanged} "
                 "L2::evict_{first,unchanged}? b64", dst("policy", "b64"), addr("a", "$ss"), src("primary", "b32"),
                 src("total", "b32"), section=_SEC, ptx=(7, 4)),
+    instruction("createpolicy.cvt", "L2 b64", dst("policy", "b64"), rsrc("access_property", "b64"), section=_SEC,
+                ptx=(7, 4)),
 )  # fmt: skip

@@ -21,6 +21,8 @@ from tirx_eq.ptx.syntax import (
 )
 
 _SEC = "9.7.16"
+#: A constant predicate.
+_BOOL = Range(0, 1)
 _CG = "cg=cta_group::{1,2}"
 _COLLECTOR_A = "coll=collector::a::{fill,use,lastuse,discard}?"
 _COLLECTOR_B = "coll=collector::b{0,1,2,3}::{fill,use,lastuse,discard}?"
@@ -83,7 +85,7 @@ def _mma_dense() -> list[Instruction]:
         for scaled_d in (False, True):
             kinds = "kind=kind::{f16,tf32}" if scaled_d else _DENSE
             needs = (_I8, *((_SCALE_INPUT,) if scaled_d else ()))
-            tail = (rsrc("idesc"), mask, pred("enable_input_d"),
+            tail = (src("idesc"), mask, pred("enable_input_d", imm=_BOOL),
                     *((imm("scale_input_d", 0, 15),) if scaled_d else ()))  # fmt: skip
             rows.append(instruction(
                 mnemonic, f"{_CG} {kinds} {_COLLECTOR_A}",
@@ -105,8 +107,8 @@ def _mma_scaled() -> list[Instruction]:
         for a in (rsrc("a_desc", "b64"), _tmem("a")):
             rows.append(instruction(
                 "tcgen05.mma.sp" if sparse else "tcgen05.mma", f"{_CG} {_SCALED} block_scale {_SV} {_COLLECTOR_A}",
-                _tmem("d"), a, rsrc("b_desc", "b64"), *meta, rsrc("idesc"), _tmem("scale_a"), _tmem("scale_b"),
-                pred("enable_input_d"),
+                _tmem("d"), a, rsrc("b_desc", "b64"), *meta, src("idesc"), _tmem("scale_a"), _tmem("scale_b"),
+                pred("enable_input_d", imm=_BOOL),
                 feature="tcgen05", ptx=(8, 6), section=_SEC, needs=scaled_needs,
                 checks=(_scale_vector,)))  # fmt: skip
     return rows
@@ -119,7 +121,7 @@ def _mma_ws() -> list[Instruction]:
         for a in (rsrc("a_desc", "b64"), _tmem("a")):
             rows.append(instruction(
                 "tcgen05.mma.ws.sp" if sparse else "tcgen05.mma.ws", f"cg=cta_group::1 {_DENSE} {_COLLECTOR_B}",
-                _tmem("d"), a, rsrc("b_desc", "b64"), *meta, rsrc("idesc"), pred("enable_input_d"),
+                _tmem("d"), a, rsrc("b_desc", "b64"), *meta, src("idesc"), pred("enable_input_d", imm=_BOOL),
                 rsrc("zero_column_mask", "b64", when="?"),
                 feature="tcgen05", ptx=(8, 6), section=_SEC, needs=(_I8,), note="weight stationary"))  # fmt: skip
     return rows
