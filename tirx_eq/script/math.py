@@ -1,0 +1,353 @@
+"""Scalar functions of the namespace: arithmetic, math, bits, conversions, raw calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import IRError
+from ..ir import (
+    GE,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Op,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    call,
+    cast,
+    const,
+)
+from ..ir import arith
+from ..ir import dtype as dt
+from ..ir.arith import binary, match_types
+from .values import as_expr, dtype_name
+
+#: one operand; the result has its dtype
+UNARY = (
+    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
+    "asin", "acos", "atan", "asinh", "acosh", "atanh", "tanh", "sigmoid", "erf", "popcount", "clz",
+)  # fmt: skip
+#: rounding; a constant is rounded at once
+ROUNDING = ("floor", "ceil", "round", "trunc", "nearbyint")
+#: two operands of one dtype
+BINARY = ("fmod", "atan2", "copysign", "hypot", "nextafter", "ldexp")
+#: one operand; the result is bool
+PREDICATES = ("isnan", "isinf", "isfinite")
+
+
+def _unary(name: str) -> Callable[[Any], Expr]:
+    op = Op.get(f"tirx.{name}") if Op.exists(f"tirx.{name}") else None
+
+    def apply(x: Any) -> Expr:
+        value = as_expr(x)
+        result = "int32" if name == "clz" else value.dtype
+        return Call(result, op or Op.get(f"tirx.{name}"), (value,))
+
+    apply.__name__ = name
+    apply.__doc__ = f"A call of ``tirx.{name}``."
+    return apply
+
+
+def _binary(name: str) -> Callable[[Any, Any], Expr]:
+    def apply(x: Any, y: Any) -> Expr:
+        a = as_expr(x)
+        b = as_expr(y, a.dtype)
+        return call(f"tirx.{name}", a.dtype, a, b)
+
+    apply.__name__ = name
+    apply.__doc__ = f"A call of ``tirx.{name}``."
+    return apply
+
+
+def _predicate(name: str) -> Callable[[Any], Expr]:
+    def apply(x: Any) -> Expr:
+        value = as_expr(x)
+        return call(f"tirx.{name}", dt.with_lanes("bool", dt.lanes(value.dtype)), value)
+
+    apply.__name__ = name
+    apply.__doc__ = f"A call of ``tirx.{name}``, giving bool."
+    return apply
+
+
+def abs_(x: Any) -> Expr:
+    """Absolute value: of a float a call of ``tirx.fabs``, of a signed integer a Select."""
+    value = as_expr(x)
+    kind = dt.kind(value.dtype)
+    if isinstance(value, (IntImm, FloatImm)):
+        return const(abs(value.value), value.dtype)
+    if kind == "float":
+        return call("tirx.fabs", value.dtype, value)
+    if kind == "int":
+        return Select(binary(GE, value, 0), value, const(0, value.dtype) - value)
+    return value
+
+
+def pow_(x: Any, y: Any) -> Expr:
+    """``x`` to the power ``y``."""
+    a, b = match_types(as_expr(x), y)
+    if dt.kind(a.dtype) != "float":
+        raise IRError("pow needs floating-point operands", hint="convert with Tx.cast")
+    return call("tirx.pow", a.dtype, a, b)
+
+
+def min_(a: Any, b: Any) -> Expr:
+    """The smaller of two."""
+    return binary(Min, *_pair(a, b))
+
+
+def max_(a: Any, b: Any) -> Expr:
+    """The larger of two."""
+    return binary(Max, *_pair(a, b))
+
+
+def _pair(a: Any, b: Any) -> tuple[Any, Any]:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return as_expr(a), b
+    return a, b
+
+
+def floordiv(a: Any, b: Any) -> Expr:
+    """Quotient rounded down."""
+    return binary(FloorDiv, *_pair(a, b))
+
+
+def floormod(a: Any, b: Any) -> Expr:
+    """Remainder of floordiv."""
+    return binary(FloorMod, *_pair(a, b))
+
+
+def truncdiv(a: Any, b: Any) -> Expr:
+    """Quotient rounded towards zero."""
+    return binary(Div, *_pair(a, b))
+
+
+def truncmod(a: Any, b: Any) -> Expr:
+    """Remainder of truncdiv."""
+    return binary(Mod, *_pair(a, b))
+
+
+def ceildiv(a: Any, b: Any) -> Expr:
+    """Quotient rounded up, as ``(a + b - 1) // b``."""
+    if isinstance(a, int) and isinstance(b, int):
+        a = as_expr(a)
+    return (a + b - 1) // b
+
+
+def _bit(name: str) -> Callable[[Any, Any], Expr]:
+    def apply(a: Any, b: Any) -> Expr:
+        return arith.bitwise(name, *_pair(a, b))
+
+    apply.__name__ = name
+    apply.__doc__ = f"A call of ``tirx.{name}``."
+    return apply
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
+    """``true_value`` where ``condition`` holds, else ``false_value``; both may be evaluated."""
+    return arith.select(_condition(condition), *_pair(true_value, false_value))
+
+
+def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
+    """``true_value`` if ``condition`` holds, else ``false_value``; only that one is evaluated."""
+    a, b = match_types(*_pair(true_value, false_value))
+    return call("tirx.if_then_else", a.dtype, _condition(condition), a, b)
+
+
+def _condition(value: Any) -> Expr:
+    condition = as_expr(value)
+    return condition if dt.kind(condition.dtype) == "bool" else const(bool(value), "bool")
+
+
+def fma(x: Any, y: Any, z: Any) -> Expr:
+    """``x * y + z`` with one rounding."""
+    a = as_expr(x)
+    return call("tirx.fma", a.dtype, a, as_expr(y, a.dtype), as_expr(z, a.dtype))
+
+
+def cast_value(value: Any, dtype: Any) -> Expr:
+    """``value`` converted to ``dtype``; a constant is converted at once."""
+    return cast(dtype_name(dtype), as_expr(value))
+
+
+def cast_node(dtype: Any, value: Any) -> Expr:
+    """A Cast node, also of a constant."""
+    return Cast(dtype_name(dtype), as_expr(value))
+
+
+def ramp(base: Any, stride: Any, lanes: Any) -> Ramp:
+    """The vector ``base + i * stride``."""
+    first, step = match_types(as_expr(base), stride)
+    return Ramp(first, step, int(lanes))
+
+
+def broadcast(value: Any, lanes: Any) -> Broadcast:
+    """The vector of ``lanes`` copies of ``value``."""
+    return Broadcast(as_expr(value), int(lanes))
+
+
+def shuffle(vectors: Any, indices: Any) -> Shuffle:
+    """The lanes of ``vectors``, one after the other, at ``indices``."""
+    return Shuffle(tuple(as_expr(v) for v in vectors), tuple(as_expr(i) for i in indices))
+
+
+def logical_and(a: Any, b: Any) -> Expr:
+    """Both conditions."""
+    from ..ir import And
+
+    return And(_condition(a), _condition(b))
+
+
+def logical_or(a: Any, b: Any) -> Expr:
+    """Either condition."""
+    from ..ir import Or
+
+    return Or(_condition(a), _condition(b))
+
+
+def logical_not(a: Any) -> Expr:
+    """The opposite condition."""
+    from ..ir import Not
+
+    return Not(_condition(a))
+
+
+def node_builder(cls: type[Any]) -> Callable[[Any, Any], Expr]:
+    """The node ``cls(a, b)`` without folding; numbers take the other operand's dtype."""
+
+    def make(a: Any, b: Any) -> Expr:
+        return cls(*match_types(*_pair(a, b)))
+
+    make.__name__ = cls.__name__
+    make.__doc__ = cls.__doc__
+    return make
+
+
+# -- pointers and raw calls -------------------------------------------------------------------------------------------
+
+
+def address_of(target: Any) -> Expr:
+    """The address of an element (of the first one, for a buffer)."""
+    if isinstance(target, Buffer):
+        target = BufferLoad(target, tuple(IntImm("int32", 0) for _ in target.shape))
+    value = as_expr(target)
+    if not isinstance(value, BufferLoad):
+        raise IRError(f"address_of needs an element of a buffer, got {type(value).__name__}")
+    return Call("handle", Op.get("tirx.address_of"), (value,))
+
+
+def type_annotation(dtype: Any) -> Expr:
+    """A dtype as an operand."""
+    return Call(dtype_name(dtype), Op.get("tirx.type_annotation"), ())
+
+
+def access_pointer(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any) -> Expr:
+    """A pointer for access: elements ``offset`` … ``offset + extent`` of ``data``; bit 1 of the mask reads, 2 writes."""
+    kind = type_annotation(ptype) if isinstance(ptype, str) else ptype
+    return call("tirx.tvm_access_ptr", "handle", kind, data, offset, extent, rw_mask)
+
+
+def reinterpret(dtype: Any, value: Any) -> Expr:
+    """The bits of ``value`` as ``dtype``."""
+    return call("tirx.reinterpret", dtype_name(dtype), as_expr(value))
+
+
+def storage_sync(scope: str, is_load: bool = False, num_blocks: int = -1) -> Expr:
+    """A barrier on a storage scope."""
+    return call("tirx.tvm_storage_sync", "void", scope, is_load, num_blocks)
+
+
+def typed_call(name: str) -> Callable[..., Expr]:
+    """A call whose dtype is the first argument: ``f(dtype, *args)`` or ``f(*args, dtype=…)``."""
+
+    def make(*args: Any, dtype: Any = None) -> Expr:
+        if dtype is None:
+            if not args:
+                raise IRError(f"{name} needs the dtype of its result")
+            dtype, args = args[0], args[1:]
+        return call_args(f"tirx.{name}", dtype, args)
+
+    make.__name__ = name
+    make.__doc__ = f"A call of ``tirx.{name}`` with the dtype of its result first."
+    return make
+
+
+def call_intrin(dtype: Any, op: Any, *args: Any, **attrs: Any) -> Expr:
+    """A call of any operator by name."""
+    return call_args(op.name if isinstance(op, Op) else str(op), dtype, args, attrs)
+
+
+def call_args(op: str, dtype: Any, args: Any, attrs: dict[str, Any] | None = None) -> Call:
+    """A call with every argument made an expression (strings become StringImm)."""
+    name = dtype_name(dtype) if dtype != "" else "void"
+    values = tuple(StringImm(a) if isinstance(a, str) else _operand(a) for a in args)
+    return Call(name, Op.get(op), values, attrs or {})
+
+
+def _operand(value: Any) -> Any:
+    return value if isinstance(value, (tuple, Op)) else as_expr(value)
+
+
+def simple_call(name: str, dtype: str) -> Callable[..., Expr]:
+    """A call of ``tirx.<name>`` with a fixed dtype."""
+
+    def make(*args: Any) -> Expr:
+        return call_args(f"tirx.{name}", dtype, args)
+
+    make.__name__ = name
+    make.__doc__ = f"A call of ``tirx.{name}``."
+    return make
+
+
+def same_type_call(name: str, operand: int = 0) -> Callable[..., Expr]:
+    """A call of ``tirx.<name>`` with the dtype of one operand."""
+
+    def make(*args: Any) -> Expr:
+        values = [as_expr(a) if not isinstance(a, str) else a for a in args]
+        return call_args(f"tirx.{name}", values[operand].dtype, values)
+
+    make.__name__ = name
+    make.__doc__ = f"A call of ``tirx.{name}`` with the dtype of operand {operand}."
+    return make
+
+
+def ptr_byte_offset(pointer: Any, offset: Any, dtype: Any) -> Expr:
+    """A pointer ``offset`` bytes further, to elements of ``dtype``."""
+    return call_args("tirx.ptr_byte_offset", "handle", (pointer, offset, type_annotation(dtype)))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{n: _unary(n) for n in UNARY + ROUNDING},
+    **{n: _binary(n) for n in BINARY},
+    **{n: _predicate(n) for n in PREDICATES},
+    **{n: _bit(n) for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")},
+    "bitwise_not": arith.bitwise_not, "abs": abs_, "fabs": abs_, "pow": pow_, "power": pow_, "min": min_, "max": max_,
+    "floordiv": floordiv, "floormod": floormod, "truncdiv": truncdiv, "truncmod": truncmod, "ceildiv": ceildiv,
+    "Select": select, "if_then_else": if_then_else, "fma": fma, "cast": cast_value, "Cast": cast_node,
+    "ramp": ramp, "Ramp": ramp, "broadcast": broadcast, "Broadcast": broadcast, "Shuffle": shuffle,
+    "And": logical_and, "Or": logical_or, "Not": logical_not,
+    "address_of": address_of, "type_annotation": type_annotation, "tvm_access_ptr": access_pointer,
+    "reinterpret": reinterpret, "tvm_storage_sync": storage_sync, "ptr_byte_offset": ptr_byte_offset,
+    "call_intrin": call_intrin, "call_extern": typed_call("call_extern"),
+    "call_pure_extern": typed_call("call_pure_extern"), "vectorlow": typed_call("vectorlow"),
+    "vectorhigh": typed_call("vectorhigh"), "vectorcombine": typed_call("vectorcombine"),
+    "likely": simple_call("likely", "bool"), "assume": simple_call("assume", "bool"),
+    "isnullptr": simple_call("isnullptr", "bool"), "undef": simple_call("undef", "int32"),
+    "handle_add_byte_offset": simple_call("handle_add_byte_offset", "handle"),
+    "thread_return": simple_call("thread_return", "void"), "break_loop": simple_call("break_loop", "void"),
+    "continue_loop": simple_call("continue_loop", "void"), "filter": simple_call("filter", "bool"),
+    "selector": simple_call("selector", "bool"),
+}  # fmt: skip

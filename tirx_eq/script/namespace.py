@@ -1,0 +1,116 @@
+"""What ``Tx.`` offers, as one table from name to value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import ir
+from .. import layout as layouts
+from ..errors import IRError
+from ..ir import Buffer, BufferRegion
+from . import buffers, control, macros, math, meta, pools, scopes, tile, values
+from .builder import current, else_frame, then_frame
+from .intrinsics import make_namespaces
+
+
+def _either(tile_name: str, scalar: Callable[..., Any]) -> Callable[..., Any]:
+    """A name that is both a tile primitive (on buffers and regions) and a scalar function."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else kwargs.get("dst", kwargs.get("src"))
+        regions = isinstance(first, (Buffer, BufferRegion))
+        if regions and tile_name in ("max", "min"):
+            regions = len(args) > 1 and isinstance(args[1], (Buffer, BufferRegion)) or "src" in kwargs
+        if regions:
+            return tile.FUNCTIONS[tile_name](*args, **kwargs)
+        kwargs.pop("scope", None)
+        return scalar(*args, **kwargs)
+
+    apply.__name__ = tile_name
+    apply.__doc__ = f"The tile primitive '{tile_name}' on regions; on values the scalar function."
+    return apply
+
+
+def _static_assert(condition: Any, message: str = "") -> None:
+    if not condition:
+        raise IRError(f"static assertion failed: {message}" if message else "static assertion failed")
+
+
+def _make_range(begin: Any, end: Any) -> ir.Range:
+    start, stop = values.as_expr(begin), values.as_expr(end)
+    return ir.Range(start, stop - start)
+
+
+def make_table() -> dict[str, Any]:
+    """All names of the namespace."""
+    table: dict[str, Any] = dict(values.DTYPES)
+    table.update(math.FUNCTIONS)
+    table.update(scopes.ID_FUNCTIONS)
+    table.update(tile.SCOPES)
+    table.update(make_namespaces())
+    for name, function in tile.FUNCTIONS.items():
+        scalar = math.FUNCTIONS.get(name)
+        table[name] = _either(name, scalar) if scalar else function
+    table["select"] = tile.FUNCTIONS["select"]
+    for node in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE"):
+        table[node] = math.node_builder(getattr(ir, node))
+    for node in ("IntImm", "FloatImm", "StringImm", "Var", "IterVar", "CommReducer", "Reduce", "Call", "ExecScope", "ScopeIdDef"):
+        table[node] = getattr(ir, node)
+    for layout_name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "Layout", "Iter", "S", "R", "Axis"):
+        table[layout_name] = getattr(layouts, layout_name)
+    table.update({
+        "prim_func": macros.prim_func, "inline": macros.inline, "macro": macros.macro, "jit": macros.jit,
+        "constexpr": values.constexpr, "Optional": values.optional, "meta_class": meta.meta_class,
+        "Buffer": buffers.BufferAnnotation(), "buffer": buffers.buffer, "match_buffer": buffers.match_buffer,
+        "handle": values.handle, "ptr": values.handle, "TensorMap": values.tensor_map, "boolean": values.boolean,
+        "void": values.void, "let": values.let, "meta_var": values.meta_var,
+        "max_value": values.max_value, "min_value": values.min_value, "infinity": values.infinity,
+        "device_entry": scopes.device_entry, "scope_id": scopes.scope_id, "cta_id_in_pair": scopes.cta_id_in_pair,
+        "alloc_buffer": buffers.alloc_buffer, "alloc_shared": buffers.alloc_shared, "alloc_local": buffers.alloc_local,
+        "decl_buffer": buffers.decl_buffer, "smem": buffers.alloc_shared, "tmem": buffers.alloc_tmem,
+        "alloc_scalar": buffers.alloc_scalar, "decl_scalar": buffers.decl_scalar,
+        "shared_scalar": buffers.shared_scalar, "local_scalar": buffers.local_scalar,
+        "buffer_store": buffers.buffer_store, "add_to_parent": _add_to_parent,
+        "wg_reg_tile": _wg_reg_tile, "alloc_tcgen05_ldst_frag": _ldst_fragment, "alloc_cast_frag": _cast_fragment,
+        "serial": control.serial, "parallel": control.parallel, "vectorized": control.vectorized,
+        "unroll": control.unroll, "thread_binding": control.thread_binding, "grid": control.grid,
+        "attr": control.attr, "launch_thread": control.launch_thread, "env_thread": control.env_thread,
+        "While": control.while_loop, "If": control.if_frame, "Then": then_frame, "Else": else_frame,
+        "evaluate": control.evaluate, "bind": control.bind, "Bind": control.bind, "Let": control.let_expr,
+        "Assert": control.assert_stmt, "Return": control.return_stmt, "Break": control.break_stmt,
+        "Continue": control.continue_stmt, "func_attr": control.func_attr, "func_ret": control.func_ret,
+        "static_assert": _static_assert, "Range": _make_range,
+        "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
+    })  # fmt: skip
+    return table
+
+
+def _add_to_parent(stmt: ir.Stmt) -> None:
+    current().emit(stmt)
+
+
+def _wg_reg_tile(elem_per_thread: int, dtype: Any = "float32") -> Buffer:
+    """Registers of a warpgroup as a tile of 128 rows: row r is thread r's."""
+    return buffers.alloc_buffer(
+        (128, elem_per_thread), dtype, layout=layouts.wg_local_layout(elem_per_thread), scope="local"
+    )
+
+
+def _ldst_fragment(instr_shape: str, tensor_shape: Any, dtype: Any) -> Buffer:
+    """Registers of a warpgroup laid out as ``tcgen05.ld``/``st`` of ``instr_shape`` moves them."""
+    from .views import view
+
+    rows, cols = tensor_shape
+    name = values.dtype_name(dtype)
+    flat = buffers.alloc_local((rows * cols // 128,), name)
+    return view(flat, rows, cols, layout=layouts.tcgen05_atom_layout(instr_shape, tensor_shape, name))
+
+
+def _cast_fragment(src: Buffer, dtype: Any) -> Buffer:
+    """Registers laid out as ``src``, with another element type."""
+    from .views import view
+
+    rows, cols = (int(e) for e in src.shape)  # type: ignore[call-overload]
+    flat = buffers.alloc_local((rows * cols // 128,), dtype)
+    return view(flat, rows, cols, layout=src.layout)
