@@ -18,6 +18,9 @@ needs_ptxas = pytest.mark.skipif(ptxas.find_tool("ptxas") is None, reason="PTXAS
 #: Where rows that sm_100a lacks are assembled instead.
 ELSEWHERE = ("sm_100a", "sm_103a", "sm_120a", "sm_90a")
 
+#: Older assemblers read a few forms on targets, and at versions, where the newer one refuses them.
+EXACT = probe.VERSION >= (9, 4)
+
 
 def usable(opcode, target):
     try:
@@ -88,7 +91,7 @@ def test_table_and_assembler_agree(target):
                     wrong.append(f"the table admits {verdict.text} but: {verdict.assembler}")
             elif verdict.assembler is None and not usable(verdict.opcode, target):
                 # 256-bit accesses of generic addresses: the ISA grants them to .global only
-                if "moves 256 bits" not in verdict.table:
+                if EXACT and "moves 256 bits" not in verdict.table:
                     wrong.append(f"{verdict.text} assembles, but the table says {verdict.table}")
             else:
                 refused += 1
@@ -131,7 +134,7 @@ def test_target_floors():
             continue
         arch = "compute_" + target.name[3:]
         assert not ptxas.diagnostics(empty.format(*target.ptx, target.name), arch), target
-        if target.ptx in below:
+        if EXACT and target.ptx in below:
             assert ptxas.diagnostics(empty.format(*below[target.ptx], target.name), arch), target
 
 

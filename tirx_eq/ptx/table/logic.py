@@ -55,8 +55,8 @@ ROWS: tuple[Instruction, ...] = (
     *_set("{u32,s32,f16x2}", "f16x2", _CMP_FLT, "ftz?"),
     instruction("selp", "T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64}", dst("d", "$T"), src("a", "$T"),
                 src("b", "$T"), pred("p"), section="9.7.6"),
-    instruction("slct", "T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64} s32", dst("d", "$T"), src("a", "$T"), src("b", "$T"),
-                src("c", "s32"), section="9.7.6"),
+    instruction("slct", "T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64} s32", dst("d", "$T"), src("a", "$T"),
+                src("b", "$T"), src("c", "s32"), section="9.7.6"),
     instruction("slct", "ftz? T={b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64} f32", dst("d", "$T"), src("a", "$T"),
                 src("b", "$T"), src("c", "f32"), section="9.7.6"),
     *(

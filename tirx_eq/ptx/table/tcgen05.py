@@ -5,6 +5,8 @@ All ``cta_group`` instructions of one kernel must agree; the builder checks that
 
 from __future__ import annotations
 
+import itertools
+
 from tirx_eq.ptx.syntax import (
     Bound,
     Instruction,
@@ -49,9 +51,10 @@ COLUMNS = Range(32, 512, pow2=True)
 
 def _scale_vector(bound: Bound) -> str | None:
     legal = SCALE_VECTORS[bound["kind"]]
-    if bound["sv"] in legal:
+    written = bound.get("sv", "")
+    if written in legal:
         return None
-    written = "." + bound["sv"] if bound["sv"] else "no scale vector size"
+    written = "." + written if written else "no scale vector size"
     return f".{bound['kind']} does not take {written}, but one of {', '.join('.' + s if s else 'none' for s in legal)}"
 
 
@@ -104,12 +107,14 @@ def _mma_scaled() -> list[Instruction]:
     for sparse in (False, True):
         scaled_needs = (_NVF4, _SCALE_VEC, _BLOCK, *((_SPARSE_FP4,) if sparse else ()))
         meta = (_tmem("sp_meta"),) if sparse else ()
-        for a in (rsrc("a_desc", "b64"), _tmem("a")):
+        # without a vector size the default is a block size, which is newer than scale_vec
+        forms = ((_SV.removesuffix("?"), (8, 6)), ("", (8, 8)))
+        for (vector, ptx), a in itertools.product(forms, (rsrc("a_desc", "b64"), _tmem("a"))):
             rows.append(instruction(
-                "tcgen05.mma.sp" if sparse else "tcgen05.mma", f"{_CG} {_SCALED} block_scale {_SV} {_COLLECTOR_A}",
+                "tcgen05.mma.sp" if sparse else "tcgen05.mma", f"{_CG} {_SCALED} block_scale {vector} {_COLLECTOR_A}",
                 _tmem("d"), a, rsrc("b_desc", "b64"), *meta, src("idesc"), _tmem("scale_a"), _tmem("scale_b"),
                 pred("enable_input_d", imm=_BOOL),
-                feature="tcgen05", ptx=(8, 6), section=_SEC, needs=scaled_needs,
+                feature="tcgen05", ptx=ptx, section=_SEC, needs=scaled_needs,
                 checks=(_scale_vector,)))  # fmt: skip
     return rows
 
@@ -177,5 +182,5 @@ ROWS: tuple[Instruction, ...] = (
     instruction("tcgen05.fence::after_thread_sync", "", **_COMMON),
     instruction("tcgen05.commit", _COMMIT + "b64", addr("mbar", "$ss"), **_COMMON),
     instruction("tcgen05.commit", _COMMIT + "multicast::cluster b64",
-                addr("mbar", "$ss"), src("cta_mask", "b16"), **_COMMON),
+                addr("mbar", "$ss"), rsrc("cta_mask", "b16"), **_COMMON),
 )  # fmt: skip
