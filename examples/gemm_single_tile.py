@@ -33,13 +33,17 @@ def gemm(
     if warp_id == 0:
         if lane_id == 0:
             Tx.ptx.mbarrier.init(mbar.ptr_to([0]), 1)
+            Tx.ptx.fence.mbarrier_init()
         Tx.ptx.tcgen05.alloc(Tx.address_of(tmem_addr[0]), n_cols=128, cta_group=1)
-    Tx.cuda.cta_sync()
     tmem = Tx.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0], layout=accumulator_layout)
 
     Tx.cta.copy(A_s[:, :], A[:, :])
     Tx.cta.copy(B_s[:, :], B[:, :])
+    # The tensor core reads shared memory through the async proxy, which ordinary stores don't reach by themselves.
+    Tx.ptx.fence.proxy_async("shared::cta")
+    Tx.ptx.tcgen05.fence.before_thread_sync()
     Tx.cuda.cta_sync()
+    Tx.ptx.tcgen05.fence.after_thread_sync()
     if warp_id == 0:
         if Tx.ptx.elect_sync():
             Tx.gemm_async(tmem[:, :], A_s[:, :], B_s[:, :], accum=False, dispatch="tcgen05", cta_group=1)
@@ -55,11 +59,42 @@ def gemm(
     Tx.cast(D16[:], D_reg[:])
     Tx.copy(D[tid, :], D16[:])
 
+    Tx.ptx.tcgen05.fence.before_thread_sync()
     Tx.cuda.cta_sync()
+    Tx.ptx.tcgen05.fence.after_thread_sync()
     if warp_id == 0:
         Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
         Tx.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=128, cta_group=1)
 
 
+def main() -> None:
+    """Show how the objects of the kernel hang together, then compile it."""
+    import tirx_eq as te
+    from tirx_eq.ir import DeclBuffer, TilePrimitiveCall, post_order_visit
+
+    print("type:", type(gemm).__name__)
+    print("params:", [f"{p.name}: {p.dtype}" for p in gemm.params])
+    print("buffer_map:", {p.name: b for p, b in gemm.buffer_map.items()})
+    print("layout of the first buffer:", gemm.buffer_map[gemm.params[0]].layout)
+
+    calls: list[TilePrimitiveCall] = []
+    views: list[DeclBuffer] = []
+    kinds = {TilePrimitiveCall: calls, DeclBuffer: views}
+    post_order_visit(gemm.body, lambda n: kinds[type(n)].append(n) if type(n) in kinds else None)
+    mma = next(c for c in calls if c.op.name == "tirx.tile.gemm_async")
+    print("op:", mma.op.name, "| scope:", mma.scope, "| dispatch:", mma.dispatch, "| config:", mma.config)
+    print("args[0:3]:", [f"{type(a).__name__} of {a.buffer.name}" for a in mma.args[0:3]])
+    print("args[3:6]:", [int(a) for a in mma.args[3:6]])
+    shared = next(v.buffer for v in views if v.buffer.name == "A_s")
+    print("A_s is one object in its declaration, the copy and the product:",
+          shared is mma.args[1].buffer is calls[0].args[0].buffer)  # fmt: skip
+    print("\nscript without sugar:\n")
+    print(gemm.script(syntax_sugar=False, extra_config={"tirx.prefix": "Tx"}))
+
+    kernel = te.compile(gemm)
+    print("\nlowerings:\n")
+    print(kernel.explain())
+
+
 if __name__ == "__main__":
-    print(gemm.script(extra_config={"tirx.prefix": "Tx"}))
+    main()

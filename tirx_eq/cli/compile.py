@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import LoweringError, ParseError
-from .output import print_json, stderr, stdout, table
+from ..ir.index import parse
+from .output import infix, print_json, stderr, stdout, table
 
 if TYPE_CHECKING:
     from ..ir import PrimFunc
@@ -114,7 +115,7 @@ def _show(kernel: Kernel, data: dict[str, Any], path: Path) -> None:
         columns = ("line", "tile primitive", "operands", "lowering", "cycles", "layout equation")
         out.print(table("Tile primitives", columns, calls, right=(0, 4)))
     rows = [
-        (e["before"], e["after"], f"{e['cost_before']} → {e['cost_after']}", e["validated_by"])
+        (infix(parse(e["before"])), infix(parse(e["after"])), f"{e['cost_before']} → {e['cost_after']}", e["validated_by"])
         for e in data["expressions"]
     ]
     if rows:

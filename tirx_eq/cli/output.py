@@ -9,9 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+#: Columns when the output is not a terminal: wide enough for the tables.
+WIDE = 160
+
 
 def stdout() -> Console:
-    return Console(highlight=False)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDE)
 
 
 def stderr() -> Console:
@@ -21,6 +25,29 @@ def stderr() -> Console:
 def print_json(data: Any) -> None:
     """JSON on standard output, one document."""
     print(json.dumps(data, indent=2))
+
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+    "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "land": "and", "lor": "or",
+}  # fmt: skip
+_BINDING = {
+    "or": 4, "xor": 5, "and": 6, "shl": 7, "shr": 7, "add": 8, "sub": 8, "mul": 9, "div": 9, "mod": 9,
+    "lt": 3, "le": 3, "eq": 3, "ne": 3, "land": 2, "lor": 1,
+}  # fmt: skip
+
+
+def infix(term: Any, outer: int = 0) -> str:
+    """A neutral index term as Python would write it."""
+    if not isinstance(term, tuple):
+        return str(term)
+    op, *args = term
+    if op not in _INFIX:
+        return f"{op}({', '.join(infix(a) for a in args)})"
+    level = _BINDING[op]
+    # The right operand binds tighter: a - (b - c), a // (b // c).
+    text = f"{infix(args[0], level)} {_INFIX[op]} {infix(args[1], level + 1)}"
+    return f"({text})" if level < outer else text
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[int] = ()) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import And, Call, Expr, Not, substitute
 from ..ir.index import evaluate_many, names
-from ..ir.index_ir import IndexScope
+from .scope import new_scope
 from .threads import WARP, WARPGROUP, Launch
 
 
@@ -71,7 +71,7 @@ def narrow(active: Active, condition: Expr, launch: Launch, holds: bool = True) 
         return narrow(active, condition.a, launch, not holds)
     if is_elect(condition):
         return replace(active, elected=True) if holds else replace(active, data_dependent=True)
-    scope = IndexScope()
+    scope = new_scope()
     launch.declare(scope)
     term = scope.term(substitute(condition, launch.ids))
     used = names(term)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ..egraph.engine import Engine
 from ..egraph.rules import Rule, read_files, rules_of
 from ..errors import LoweringError, RuleError
-from .conditions import CONDITIONS, CONDITIONS_AT, OPTIONS
+from .conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from .context import CallContext
 from .machine import Price
 from .variants import VARIANTS
@@ -131,7 +131,8 @@ class _Facts:
     def check_at(self, name: str, value: int) -> str | None:
         key = (name, value)
         if key not in self.holds_at:
-            self.holds_at[key] = CONDITIONS_AT[name](self.context, value)
+            implied = name in MONOTONE and self.holds_at.get((name, 2 * value), "") is None
+            self.holds_at[key] = None if implied else CONDITIONS_AT[name](self.context, value)
         return self.holds_at[key]
 
     def rejections(self, p: Premises) -> tuple[tuple[Rejection, ...], list[int]]:
@@ -212,7 +213,7 @@ def _saturate(tables: dict[str, list[tuple[int | str, ...]]]) -> dict[int, list[
     engine = Engine(source.text for source in read_files(LOWER_FILES))
     engine.load({name: sorted(set(rows), key=str) for name, rows in tables.items()})
     engine.saturate("lower", rounds=10, nodes=100_000)
-    graph = engine.freeze(sort="P")
+    graph = engine.freeze(operators=("Lower", *VARIANTS))
     found: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
     for nodes in graph.classes.values():
         calls = [n.args[0] for n in nodes if n.op == "Lower"]

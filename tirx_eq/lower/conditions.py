@@ -17,6 +17,9 @@ from ..ptx.swizzle_modes import SWIZZLES, swizzle_of_code
 from ..ptx.target import target_has
 from .context import CallContext, Operand
 
+#: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
+MONOTONE = frozenset(f"{what} in the {side}" for what in ("contiguous", "aligned") for side in ("source", "destination"))
+
 Condition = Callable[[CallContext], str | None]
 ConditionAt = Callable[[CallContext, int], str | None]
 

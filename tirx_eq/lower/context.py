@@ -16,6 +16,7 @@ from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many
 from ..ir.index_ir import IndexScope
 from .active import Active
+from .scope import new_scope
 from .storage import Root, Storage, place_points
 from .threads import WARP, WARPGROUP, Launch
 
@@ -100,7 +101,7 @@ def evaluate_at(e: Expr, points: Mapping[Var, np.ndarray]) -> np.ndarray:
     """The value of an index expression at many points."""
     if isinstance(e, IntImm):
         return np.asarray(e.value)
-    scope = IndexScope()
+    scope = new_scope()
     term = scope.term(e)
     return np.asarray(evaluate_many(term, {scope.name(v): p for v, p in points.items()}))
 
@@ -161,7 +162,7 @@ class CallContext:
 
     def scope_with(self, extra: Mapping[Var, tuple[int, int]] | None = None) -> IndexScope:
         """An index scope that knows the ranges of this place in the program."""
-        scope = IndexScope()
+        scope = new_scope()
         self.launch.declare(scope)
         for var, bounds in {**self.ranges, **(extra or {})}.items():
             scope.name(var, bounds)

@@ -93,7 +93,7 @@ class Emitter:
                 self.terms.define(name, self.k.op("mov.u32", special(f"%{source.name}")))
 
     def _leaf_exprs(self, node: Node) -> Iterator[Expr]:
-        yield from self.indices._roots((node,))
+        yield from self.indices.roots((node,))
 
     def pointer(self, root: Root) -> Reg:
         """The global address in a pointer parameter, loaded where it is first needed in an enclosing block."""

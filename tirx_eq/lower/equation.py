@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ProofError
+from ..errors import LoweringError, ProofError
 from ..ir import Var
-from ..ir.index import evaluate_many
+from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
 from .active import thread_points
-from .context import CallContext, Operand
+from .context import CallContext, Operand, evaluate_at
 from .indices import Indices
-from .program import Block, If, Instruction, Memory, Pointer, Temp, Word
+from .program import Block, Define, If, Instruction, Memory, Pointer, Temp, Word
 from .shared import shared_address
 from .variants.copy import ACCESS
 
@@ -53,21 +53,22 @@ class Points:
         }
 
 
-def points_of(c: CallContext, indices: Indices) -> Iterator[Points]:
+def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points]:
     """All threads, with CTA coordinates and loop variables at their lowest, middle and highest values.
 
     That the addresses are right at the values between follows from their validation, which covers all of them.
     """
     scope = indices.scope
+    used = {n for e in indices.roots(block) for n in names(scope.term(e))}
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
     seen = set()
     for pick in (lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi):
         values: dict[str, Any] = {n: np.int64(pick(lo, hi)) for n, (lo, hi) in scope.ranges.items()}
-        for root in c.storage.roots.values():
-            if root.address is not None:
-                values[scope.name(root.address)] = np.int64(0)
+        for node in block:
+            if isinstance(node, Define):  # the address of a tensor-memory buffer: everything is relative to it
+                values[scope.name(node.var)] = np.int64(0)
         values[scope.name(shared_address())] = np.int64(0)
-        key = tuple(int(v) for n, v in sorted(values.items()) if n not in registers)
+        key = tuple(int(v) for n, v in sorted(values.items()) if n in used and n not in registers)
         if key in seen:
             continue
         seen.add(key)
@@ -217,7 +218,7 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
     """Verdict on the layout equation of a call that moves (or converts) elements one to one."""
     source, target = c.inputs[0], c.outputs[0]
     total = 0
-    for points in points_of(c, indices):
+    for points in points_of(c, block, indices):
         trace = _Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
         got = _unique(
@@ -232,10 +233,14 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
 
 
 def _expected(c: CallContext, source: Operand, target: Operand, points: Points) -> tuple[Array, Array]:
-    """(destination, source) names of all elements, by the layouts; thread-private names for each active thread."""
+    """(destination, source) names of all elements, by the layouts, for each unit of threads that executes the call."""
     active = np.flatnonzero(c.active.mask)
-    shape = (len(active), source.size)
-    at = {v: p[active] for v, p in points.by_var().items()}
+    variables = points.by_var()
+    units = np.unique(active // c.participants, return_index=True)[1]
+    _uniform(c, (source, target), variables, active)
+    first = active[units]
+    shape = (len(first), source.size)
+    at = {v: p[first] for v, p in variables.items()}
 
     def key(o: Operand) -> Array:
         places = {axis: np.broadcast_to(v, shape) for axis, v in o.places(at).items()}
@@ -243,7 +248,7 @@ def _expected(c: CallContext, source: Operand, target: Operand, points: Points) 
             return places["TLane"] * LANE + places["TCol"]
         if o.root.space != "local":
             return places["byte"]
-        owner = active[:, None] * np.ones(shape, dtype=np.int64)
+        owner = np.broadcast_to(first[:, None], shape)
         if "tid_in_wg" in places:
             owner = owner // 128 * 128 + places["tid_in_wg"]
         return owner * SPAN + places["byte"]
@@ -251,8 +256,29 @@ def _expected(c: CallContext, source: Operand, target: Operand, points: Points) 
     return key(target).ravel(), key(source).ravel()
 
 
+def _uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:
+    """Threads that execute a call together must mean the same region."""
+    for o in operands if c.participants > 1 else ():
+        for d, r in enumerate(o.region.region):
+            low = np.broadcast_to(evaluate_at(r.min, variables), variables[next(iter(variables))].shape)[active]
+            unit = active // c.participants
+            bad = np.flatnonzero((unit[1:] == unit[:-1]) & (low[1:] != low[:-1]))
+            if len(bad):
+                raise LoweringError(
+                    f"'{c.op}' at {c.scope} scope: dimension {d} of '{o.name}' ({o.buffer.name}) begins at {int(low[bad[0]])} "
+                    f"for thread {int(active[bad[0]])} and at {int(low[bad[0] + 1])} for the next; "
+                    f"all threads of a {c.scope} must mean one region",
+                    span=c.span,
+                )
+
+
 def _unique(target: Array, source: Array) -> Array:
-    return np.unique(np.stack([target, source], axis=1), axis=0)
+    """The distinct pairs, sorted."""
+    order = np.lexsort((source, target))
+    target, source = target[order], source[order]
+    fresh = np.ones(len(target), dtype=bool)
+    fresh[1:] = (target[1:] != target[:-1]) | (source[1:] != source[:-1])
+    return np.stack([target[fresh], source[fresh]], axis=1)
 
 
 def _difference(source: Operand, target: Operand, got: Array, wanted: Array) -> Verdict:

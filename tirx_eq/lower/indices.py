@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..ir import BufferLoad, Expr, Var
 from ..ir import dtype as dt
-from ..ir.functor import ExprVisitor
 from ..ir.index import Term, names
-from ..ir.index_ir import IndexScope
-from .program import Block, Define, If, Instruction, Loop, Memory, Pointer, Repeat, Store, Wait, operand_exprs, walk
+from ..ir.node import fields
+from .program import Block, Define, If, Instruction, Loop, Repeat, Store, Wait, operand_exprs, walk
+from .scope import new_scope
 from .shared import SHARED_RANGE, shared_address
-from .storage import Root, Storage
+from .storage import Storage
 from .threads import Launch
-
-#: A TMEM address that tcgen05.alloc writes: lane 0, column below 512 (PTX ISA 9.7.16.7).
-TMEM_BASE_RANGE = (0, 511)
 
 
 @dataclass(frozen=True)
@@ -40,16 +36,16 @@ class Indices:
 
     def __init__(self, program: Block, launch: Launch, storage: Storage, ranges: Mapping[Var, tuple[int, int]]) -> None:
         self.storage = storage
-        self.scope = IndexScope()
+        self.scope = new_scope()
         launch.declare(self.scope)
         self.scope.name(shared_address(), SHARED_RANGE)
         for var, bounds in ranges.items():
             self.scope.name(var, bounds)
-        for root in storage.roots.values():
-            if root.address is not None and not isinstance(root.address, Var):
-                self.scope.name(root.address, TMEM_BASE_RANGE)
+        for node in walk(program):
+            if isinstance(node, Define) and is_index(node.var):
+                self.scope.name(node.var, node.bounds)
         terms: dict[Term, None] = {}
-        for e in self._roots(program):
+        for e in self.roots(program):
             terms[self.scope.term(e)] = None
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
@@ -67,7 +63,8 @@ class Indices:
         before = self.scope.term(e)
         return before if before not in self.table else self.table[before].after
 
-    def _roots(self, program: Block) -> Iterator[Expr]:
+    def roots(self, program: Block) -> Iterator[Expr]:
+        """Every index expression that the program's code needs."""
         for node in walk(program):
             if isinstance(node, Instruction):
                 for operand in node.operands:
@@ -90,56 +87,26 @@ class Indices:
                 yield from self.index_parts(node.condition)
 
     def index_parts(self, e: Expr) -> Iterator[Expr]:
-        """``e`` itself if it is an index expression, and the index expressions inside loads and other values."""
-        parts = _Parts(self.storage)
-        parts.visit(e)
-        if is_index(e):
+        """The largest index expressions in ``e``, and those that loads and calls inside them need."""
+        if isinstance(e, BufferLoad):
+            if is_index(e):
+                yield e
+            yield from self.index_parts(self.storage.byte_offset(e.buffer, e.indices))
+        elif is_index(e):
+            term = self.scope.term(e)
+            sources = [self.scope.sources[n] for n in sorted(names(term))]
             yield e
-        yield from parts.found
+            if sources != [e]:
+                for source in sources:
+                    yield from self.index_parts(source)
+                return
+        if not isinstance(e, Var):
+            for _, child in fields(e):
+                for member in child if isinstance(child, tuple) else (child,):
+                    if isinstance(member, Expr) and not isinstance(e, BufferLoad):
+                        yield from self.index_parts(member)
 
 
 def is_index(e: Expr) -> bool:
     """A scalar integer or bool expression."""
     return dt.kind(e.dtype) in ("int", "uint", "bool") and dt.lanes(e.dtype) == 1
-
-
-class _Parts(ExprVisitor):
-    """Offsets of loads, and integer operands of values that aren't index expressions."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.found: list[Expr] = []
-
-    def visit_buffer_load(self, value: BufferLoad) -> None:
-        offset = self.storage.byte_offset(value.buffer, value.indices)
-        self.found.append(offset)
-        self.visit(offset)
-
-    def visit_children(self, value: Any) -> None:
-        from ..ir.node import fields
-
-        for _, child in fields(value):
-            for member in child if isinstance(child, tuple) else (child,):
-                if isinstance(member, Expr) and is_index(member):
-                    self.found.append(member)
-                self.visit(member)
-
-
-def pointer_terms(program: Block, indices: Indices) -> Iterator[tuple[str, Term]]:
-    """Every address of a program with what it addresses, for reports."""
-    for node in walk(program):
-        if isinstance(node, Instruction):
-            for operand in node.operands:
-                if isinstance(operand, Memory):
-                    yield operand.root.name, indices.term(operand.offset)
-                elif isinstance(operand, Pointer):
-                    yield "tmem", indices.term(operand.expr)
-
-
-def used_roots(program: Block) -> set[Root]:
-    """Roots that memory operands of a program name directly."""
-    found = set()
-    for node in walk(program):
-        operands = node.operands if isinstance(node, Instruction) else ()
-        found |= {o.root for o in operands if isinstance(o, Memory)}
-    return found

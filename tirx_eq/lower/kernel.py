@@ -145,7 +145,8 @@ def _params(func: PrimFunc) -> Sequence[Param]:
     made = []
     for var in func.params:
         if var in func.buffer_map:
-            made.append(Param.pointer(var.name, "global", func.buffer_map[var].data_alignment))
+            buffer = func.buffer_map[var]
+            made.append(Param.pointer(buffer.name, "global", buffer.data_alignment))
         elif isinstance(var.ty, TensorMapType):
             made.append(Param.tensor_map(var.name))
         else:

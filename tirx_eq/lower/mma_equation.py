@@ -60,11 +60,7 @@ def _check(c: CallContext, block: Block, indices: Indices, base: int) -> tuple[s
         if decoded != InstructionDescriptor("f16", m, n, types[0], types[0], types[1]):
             return f"the instruction descriptor means {decoded}", count
         assert isinstance(at, Pointer)
-        root = c.operands["C"].root
-        where = dict(values)
-        if root.address is not None:
-            where[indices.scope.name(root.address)] = np.int64(0)
-        if int(evaluate_many(indices.term(at.expr), where)) != column:
+        if int(evaluate_many(indices.term(at.expr), values)) != column:
             return "the accumulator's address is not that of its first column", count
         wanted = int(accumulate) if step == 0 and isinstance(accumulate, IntImm) else 1 if step else -1
         if known[enable] != wanted:

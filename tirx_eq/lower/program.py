@@ -73,10 +73,11 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Define:
-    """From here on (in this block) the variable has the value of the expression."""
+    """From here on (in this block) the variable has the value of the expression; ``bounds`` is its range if known."""
 
     var: Var
     value: Expr
+    bounds: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from ..ir import (
 )  # fmt: skip
 from ..ir import dtype as dt
 from ..ir.index import names
-from ..ir.index_ir import IndexScope, dtype_range
+from ..ir.index_ir import dtype_range
 from .active import Active, narrow
 from .context import CallContext, call_context
 from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, instruction_of
@@ -60,6 +60,7 @@ from .program import (
     TileCall,
     Wait,
 )  # fmt: skip
+from .scope import new_scope
 from .storage import Storage
 from .threads import Launch
 
@@ -250,7 +251,7 @@ def _is_plain_index(e: Expr) -> bool:
     """Integer arithmetic on variables and constants only: can stand wherever its variable does."""
     if dt.kind(e.dtype) not in ("int", "uint", "bool") or dt.lanes(e.dtype) != 1:
         return False
-    scope = IndexScope()
+    scope = new_scope()
     return all(isinstance(scope.sources[n], Var) for n in names(scope.term(e)))
 
 

@@ -148,7 +148,7 @@ def plan(func: PrimFunc) -> Storage:
             buffer = func.buffer_map[param]
             shape = buffer.const_shape()
             size = math.prod(shape) * dt.storage_bits(buffer.dtype) // 8 if shape else 0
-            storage.roots[buffer.data] = Root("global", param.name, size=size, align=buffer.data_alignment)
+            storage.roots[buffer.data] = Root("global", buffer.name, size=size, align=buffer.data_alignment)
     pool_end = collect.dynamic_bytes
     views: dict[Var, list[Buffer]] = {}
     for buffer, _ in collect.views:

@@ -361,8 +361,7 @@ class TermCode:
             if isinstance(moving, tuple) and moving[0] == "mul" and isinstance(moving[2], int) and 0 < moving[2] < 1 << 31:
                 factor = self.value(moving[1], 32)
                 return self.k.op(f"mad.wide.{sign}32", factor, moving[2], base)
-            wide = self.k.op(f"cvt.{sign}64.{sign}32", self._register(moving, 32))
-            return self.k.op("add.s64", base, wide)
+            return self.k.op("add.s64", base, self._convert(moving, self._register(moving, 32), 64))
         return self.k.op("add.s64", base, self._register(moving, 64))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.index import evaluate_many
-from ...layout.conflicts import wavefronts
+from ...layout.conflicts import bank_conflicts
 from ..active import thread_points
 from ..context import CallContext, Operand
 from ..machine import Price
@@ -78,25 +78,27 @@ def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 
 def _traffic(c: CallContext, o: Operand, width: int) -> tuple[float, float]:
-    """Shared-memory wavefronts and global sectors that one access of all warps takes (of the first round)."""
-    lanes = width * 8 // o.bits
-    offsets = _offsets(c, o, lanes)
+    """Shared-memory wavefronts and global sectors of one access by all active threads (their first)."""
+    offsets = _offsets(c, o, width * 8 // o.bits)
     if o.root.space == "shared":
-        return float(sum(wavefronts(w, width) for w in offsets.reshape(-1, min(32, len(offsets))))), 0.0
-    sectors = {(int(a) + b) // 32 for a in offsets for b in range(0, width, min(width, 32))}
-    return 0.0, float(max(len(sectors), len(offsets) * width // 32))
+        warps = [[int(a) for a in offsets[i : i + 32]] for i in range(0, len(offsets), 32)]
+        return float(sum(bank_conflicts(w, width).wavefronts for w in warps)), 0.0
+    if o.root.space != "global":
+        return 0.0, 0.0
+    sectors = {(int(a) + b) // 32 for a in offsets for b in range(0, width, 32)}
+    return 0.0, float(len(sectors))
 
 
 def _offsets(c: CallContext, o: Operand, lanes: int) -> np.ndarray:
-    """Byte offsets of the participants' first accesses, at coordinate 0 of everything that isn't a thread id."""
+    """Byte offsets of the active threads' first accesses, at the lowest value of everything that isn't a thread id."""
     scope = c.scope_with()
     term = c.term(o.byte_offset(c.rank() * lanes), scope)
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
-    points = {name: np.int64(low) for name, (low, _) in scope.ranges.items()}
+    points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}
     points.update(thread_points(c.launch, registers))
-    values = np.broadcast_to(evaluate_many(term, points), (c.launch.threads,))
-    first = int(np.flatnonzero(c.active.mask)[0]) if c.active.mask.any() else 0
-    return values[first : first + max(1, min(c.participants, len(values) - first))]
+    values = np.broadcast_to(np.asarray(evaluate_many(term, points)), (c.launch.threads,))
+    active = values[c.active.mask]
+    return active[:1] if c.active.elected else active
 
 
 def emit_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
@@ -147,9 +149,8 @@ def price_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     accesses = local.size * local.bits // 8 // width
     extra = accesses if width * 8 < local.root.word_bits else 0
     waves, pieces = _traffic(c, memory, width)
-    threads = int(c.active.mask.sum())
     return Price(
-        issue=accesses + extra, warps=-(-threads // 32), wavefronts=waves * accesses, sectors=pieces * accesses
+        issue=accesses + extra, warps=len(c.active.warps()), wavefronts=waves * accesses, sectors=pieces * accesses
     )
 
 

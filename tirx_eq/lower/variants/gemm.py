@@ -11,6 +11,7 @@ from ..machine import B200, Price
 from ..program import Block, If, Index, Node, Pointer, Temp, instruction
 from ..shared import shared_address
 from .base import Variant
+from .tmem import tmem_base
 
 
 def instruction_descriptor(c: CallContext) -> InstructionDescriptor:
@@ -45,9 +46,9 @@ def emit_mma(c: CallContext, parameters: tuple[int, ...]) -> Block:
             temps.append(temp)
         slices.append(temps)
     tmem = c.operands["C"]
-    base = tmem.root.address
-    assert base is not None
-    at = Pointer(c.resolve(base + const(int(tmem.places({})["TCol"].min()), base.dtype)))
+    load_base, base = tmem_base(c, tmem)
+    nodes.append(load_base)
+    at = Pointer(base + int(tmem.places({})["TCol"].min()))
     accumulate = const(c.call.operand("accum"))
     yes, first = Temp("pred"), Temp("pred")
     if len(slices[0]) > 1:

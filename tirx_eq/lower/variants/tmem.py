@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from ...ir import cast, const
+from ...ir import Var
 from ..conditions import tmem_and_registers
-from ..context import CallContext
+from ..context import CallContext, Operand
 from ..machine import Price
-from ..program import Block, Node, Pointer, instruction
+from ..program import Block, Define, Node, Pointer, instruction
 from .base import Variant, word_of
 
+#: An address that tcgen05.alloc wrote: lane 0, a column below 512 (PTX ISA 9.7.16.7).
+TMEM_BASE_RANGE = (0, 511)
 LANE = 1 << 16  # a TMEM address has the lane in bits 31-16, the column in bits 15-0
+
+
+def tmem_base(c: CallContext, o: Operand) -> tuple[Define, Var]:
+    """The node that reads the address of a tensor-memory buffer, and the variable that has it from there on."""
+    address = o.root.address
+    assert address is not None
+    base = Var("tmem_base", "int32")  # type: ignore[arg-type]
+    return Define(base, c.resolve(address), TMEM_BASE_RANGE), base
 
 
 def _transfers(c: CallContext, repeat: int, loading: bool) -> Block:
     """Each warp moves its 32 lanes, ``repeat`` columns at a time; its address carries the warp's first lane."""
     tmem, regs = tmem_and_registers(c)
     t, r = tmem.places({}), regs.places({})
-    base = tmem.root.address
-    assert base is not None
+    load_base, base = tmem_base(c, tmem)
     column = int(t["TCol"].min())
     first = int(r["byte"].min())
-    warp_lane = cast(base.dtype, c.launch.flat_tid() // 32 % 4 * (32 * LANE))
-    nodes: list[Node] = []
+    warp_lane = c.launch.flat_tid() // 32 % 4 * (32 * LANE)
+    nodes: list[Node] = [load_base]
     for k in range(0, tmem.size // 128, repeat):
         words = tuple(word_of(regs, first + 4 * (k + j)) for j in range(repeat))
-        at = Pointer(c.resolve(base + warp_lane + const(column + k, base.dtype)))
+        at = Pointer(base + warp_lane + (column + k))
         if loading:
             nodes.append(instruction(f"tcgen05.ld.sync.aligned.32x32b.x{repeat}.b32", words, at))
         else:

@@ -1,0 +1,18 @@
+"""Index scopes of the lowering: names, ranges, and intervals of terms."""
+
+from __future__ import annotations
+
+from ..ir.index import Term
+from ..ir.index_ir import IndexScope
+from ..prove.table import Table
+
+
+def bounds(term: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    """An interval that encloses the term over the ranges."""
+    table = Table(ranges)
+    return table.interval[table.add(term)]
+
+
+def new_scope() -> IndexScope:
+    """An index scope that sees through conversions of values that fit."""
+    return IndexScope(bounds)
