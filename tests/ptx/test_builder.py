@@ -76,6 +76,7 @@ REFUSED = [
     (lambda k: k.emit("add.s32", SINK, 1, 2), "the sink _ is not permitted"),
     (lambda k: k.emit("add.s32", k.reg("b32"), [1, 2], 3), "a single operand is needed, not a vector"),
     (lambda k: k.emit("add.f16x2", k.reg("b32"), k.reg("b32"), 1), "a register of type .f16x2 is needed"),
+    (lambda k: k.emit("add.u32", k.reg("b32"), special("tid.x"), 1), "a special register can only be read by mov"),
     (lambda k: k.emit("mov.u32", k.reg("b32"), special("clock64")), "64-bit special register does not fit"),
     (lambda k: k.emit("st.global.v4.b32", addr(k.reg("b64")), k.regs("b32", 3)),
      "the vector has 3 elements, 4 are needed"),
@@ -239,6 +240,18 @@ def test_control_flow_labels_are_distinct():
     assert k.launch((4, 1, 1)).dynamic_shared_bytes == 4096
     with pytest.raises(PtxError, match="not a multiple of cluster"):
         k.launch((3, 1, 1))
+
+
+@needs_ptxas
+def test_local_array_assembles():
+    module = Module("sm_100a")
+    k = module.kernel("k", [Param.pointer("out")])
+    table = k.local("table", 64)
+    at = k.op("add.s64", k.op("mov.u64", table), k.op("mul.wide.u32", k.op("mov.u32", special("tid.x")), 4))
+    k.emit("st.local.b32", addr(table, 8), 5)
+    k.emit("st.global.b32", addr(k.op("cvta.to.global.u64", k.load_param("out"))), k.op("ld.local.b32", addr(at)))
+    k.emit("ret")
+    assert ptxas.assemble(module.text(), "sm_100a").stack == 64
 
 
 @needs_ptxas

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.ptx.gemm import build_gemm
+from tirx_eq.errors import PtxError
 from tirx_eq.ptx import ptxas
 from tirx_eq.ptx.launch import Launch
 from tirx_eq.ptx.tensormap import TensorMap
@@ -35,6 +36,12 @@ def test_gemm_assembles(target):
         assert counts["UTCHMMA"] == 4 and counts["LDTM.x32"] == 4 and counts["UTMALDG.2D"] == 2
         assert counts["STG.E.128"] == 32
         assert ptxas.sass_count(made.cubin) == sum(counts.values()) <= 288
+
+
+@pytest.mark.parametrize("target", ["sm_120a", "sm_121a", "sm_90a", "sm_100"])
+def test_targets_without_tensor_memory_are_refused_before_any_text(target):
+    with pytest.raises(PtxError, match=f"target {target} has no tcgen05"):
+        build_gemm(target)
 
 
 def test_launch_metadata_round_trip():

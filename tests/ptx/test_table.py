@@ -199,6 +199,69 @@ def test_opcode_refusals(opcode, target, message):
         find(opcode, target)
 
 
+#: What compiled tile kernels (GEMM, scaled GEMM, attention, normalisation) are made of.
+REAL = """
+mbarrier.init.shared::cta.b64 mbarrier.inval.shared::cta.b64 mbarrier.arrive.shared::cta.b64
+mbarrier.arrive.release.cta.shared::cta.b64 mbarrier.arrive.release.cluster.shared::cluster.b64
+mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64
+mbarrier.expect_tx.relaxed.cta.shared::cta.b64 mbarrier.complete_tx.relaxed.cta.shared::cta.b64
+mbarrier.try_wait.parity.shared::cta.b64 mbarrier.try_wait.parity.acquire.cta.shared::cta.b64
+mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.test_wait.parity.shared.b64
+fence.mbarrier_init.release.cluster fence.proxy.async fence.proxy.async.shared::cta fence.proxy.async.shared::cluster
+fence.proxy.async.global fence.acq_rel.cluster fence.proxy.tensormap::generic.acquire.gpu
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster
+cp.async.bulk.tensor.{1d,2d,3d,4d,5d}.shared::cta.global.tile.mbarrier::complete_tx::bytes
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+cp.async.bulk.tensor.{2d,3d,4d}.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::{1,2}
+cp.async.bulk.tensor.{2d,3d}.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2.L2::cache_hint
+cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes
+cp.async.bulk.tensor.{2d,3d,4d}.global.shared::cta.tile.bulk_group cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint
+cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+cp.async.bulk.global.shared::cta.bulk_group cp.async.bulk.commit_group cp.async.bulk.wait_group
+cp.async.bulk.wait_group.read prefetch.tensormap cp.async.cg.shared.global cp.async.ca.shared.global
+cp.async.commit_group cp.async.wait_group cp.async.mbarrier.arrive.noinc.shared::cta.b64
+elect.sync setmaxnreg.{inc,dec}.sync.aligned.u32 griddepcontrol.{wait,launch_dependents}
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128
+clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128
+clusterlaunchcontrol.query_cancel.get_first_ctaid::{x,y,z}.b32.b128 ld.shared.b128
+barrier.cluster.arrive barrier.cluster.arrive.{release,relaxed}.aligned barrier.cluster.wait.acquire.aligned
+bar.sync bar.arrive bar.warp.sync mapa.shared::cluster.u32 mapa.u64 shfl.sync.{idx,bfly,up,down}.b32
+st.shared.v4.b32 ld.shared.v4.f32 ld.global.v8.b32 st.global.v8.f32 st.global.v4.b64 ld.global.nc.v4.b32
+stmatrix.sync.aligned.m8n8.x4.shared.b16 stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
+stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 ldmatrix.sync.aligned.m8n8.x4.shared.b16
+add.f32x2 mul.rz.ftz.f32x2 fma.rn.f32x2 max.f32 min.NaN.f32 redux.sync.max.f32 cvt.rn.{f16x2,bf16x2}.f32
+cvt.rn.satfinite.e4m3x2.f32 cvt.rn.satfinite.e2m1x2.f32 cvt.rp.satfinite.ue8m0x2.f32 ex2.approx.ftz.f32
+lg2.approx.f32 rcp.approx.ftz.f32 rsqrt.approx.f32 tanh.approx.f32
+createpolicy.fractional.L2::evict_first.b64 red.global.add.v4.f32 atom.global.add.u32 atom.shared.cas.b32
+tcgen05.alloc.cta_group::{1,2}.sync.aligned.shared::cta.b32 tcgen05.dealloc.cta_group::{1,2}.sync.aligned.b32
+tcgen05.relinquish_alloc_permit.cta_group::{1,2}.sync.aligned tcgen05.mma.cta_group::{1,2}.kind::{f16,tf32,f8f6f4,i8}
+tcgen05.mma.cta_group::1.kind::f16.collector::a::{fill,use,lastuse,discard} tcgen05.mma.cta_group::1.kind::f16.ashift
+tcgen05.mma.cta_group::{1,2}.kind::mxf8f6f4.block_scale tcgen05.mma.cta_group::2.kind::mxf4.block_scale.scale_vec::2X
+tcgen05.mma.cta_group::{1,2}.kind::mxf4nvf4.block_scale.{scale_vec::4X,block16}
+tcgen05.mma.sp.cta_group::1.kind::f16 tcgen05.mma.ws.cta_group::1.kind::f16.collector::b0::fill
+tcgen05.mma.ws.sp.cta_group::1.kind::i8 tcgen05.cp.cta_group::2.32x128b.warpx4
+tcgen05.cp.cta_group::1.128x256b.b8x16.b4x16_p64 tcgen05.shift.cta_group::1.down
+tcgen05.ld.sync.aligned.32x32b.x{1,2,4,8,16,32,64,128}.b32 tcgen05.ld.sync.aligned.16x256b.x{1,2,4,8,16,32}.b32
+tcgen05.ld.sync.aligned.16x32bx2.x2.pack::16b.b32 tcgen05.st.sync.aligned.32x32b.x{16,32}.unpack::16b.b32
+tcgen05.wait::{ld,st}.sync.aligned tcgen05.fence::{before,after}_thread_sync
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64
+tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64
+cvta.to.global.u64 cvta.param.u64 ld.param.u64 mul.wide.u32 prmt.b32 lop3.b32 bfe.u32 selp.b32 vote.sync.ballot.b32
+"""
+
+
+@pytest.mark.parametrize("opcode", [opcode for word in REAL.split() for opcode in expand(word)])
+def test_instructions_of_real_kernels(opcode):
+    assert find_all(opcode, "sm_100a", (8, 8))
+
+
 def test_version_refusals():
     with pytest.raises(PtxError, match=r"needs PTX 8\.7, the module is written for 8\.6"):
         find("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", "sm_100a", (8, 6))

@@ -110,6 +110,7 @@ class Kernel(ControlFlow):
         self.max_registers = max_registers
         self.min_ctas_per_sm = min_ctas_per_sm
         self._shared: list[Symbol] = []
+        self._local: list[Symbol] = []
         self._dynamic: Symbol | None = None
         self._names: set[str] = set()
         for param in params:
@@ -129,6 +130,15 @@ class Kernel(ControlFlow):
         self._claim(name)
         symbol = Symbol(name, "shared", bytes, align)
         self._shared.append(symbol)
+        self.symbols[name] = symbol
+        return symbol
+
+    def local(self, name: str, bytes: int, align: int = 4) -> Symbol:
+        """A per-thread local array of ``bytes`` bytes, for data that is indexed at run time."""
+        _check_array(name, bytes, align)
+        self._claim(name)
+        symbol = Symbol(name, "local", bytes, align)
+        self._local.append(symbol)
         self.symbols[name] = symbol
         return symbol
 
@@ -193,6 +203,7 @@ class Kernel(ControlFlow):
             lines.append(f".minnctapersm {self.min_ctas_per_sm}")
         lines.append("{")
         lines += [f"    .shared .align {s.align} .b8 {s.name}[{s.bytes}];" for s in self._shared]
+        lines += [f"    .local .align {s.align} .b8 {s.name}[{s.bytes}];" for s in self._local]
         lines += self.register_declarations()
         if len(lines) and not lines[-1].endswith("{"):
             lines.append("")
@@ -201,9 +212,9 @@ class Kernel(ControlFlow):
 
 def _check_array(name: str, bytes: int, align: int) -> None:
     if bytes <= 0:
-        raise PtxError(f"shared array {name}: size {bytes} bytes is not positive")
+        raise PtxError(f"array {name}: size {bytes} bytes is not positive")
     if align < 1 or align & (align - 1):
-        raise PtxError(f"shared array {name}: alignment {align} is not a power of two")
+        raise PtxError(f"array {name}: alignment {align} is not a power of two")
 
 
 def _check_dims(kernel: str, what: str, dims: Iterable[int], limits: tuple[int, int, int], product: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tirx_eq.errors import PtxError
 from tirx_eq.ptx.emit import Emitter
-from tirx_eq.ptx.operands import Label, Not, Reg
+from tirx_eq.ptx.operands import Address, Label, Not, Reg, Symbol
 
 
 @dataclass
@@ -127,13 +127,13 @@ class ControlFlow(Emitter):
         self.emit("bra", loop.head, pred=self.op(f"setp.lt.{type}", index, stop))
         self.place(loop.exit)
 
-    def wait_parity(self, mbar: Reg, parity: int | Reg, offset: int = 0, order: str = "") -> None:
-        """Spin until the phase of the mbarrier at shared address ``mbar + offset`` with ``parity`` has completed.
+    def wait_parity(self, mbar: Reg | Symbol, parity: int | Reg, offset: int = 0, order: str = "") -> None:
+        """Spin until the phase with ``parity`` of the mbarrier at ``mbar + offset`` has completed.
+
+        ``mbar`` is a shared address or a shared variable, ``offset`` in bytes.
 
         ``order`` is "" or e.g. "acquire.cluster".
         """
-        from tirx_eq.ptx.operands import Address
-
         head = self.new_label("wait")
         self.place(head)
         opcode = "mbarrier.try_wait.parity." + (order + "." if order else "") + "shared::cta.b64"

@@ -43,6 +43,11 @@ class Assembled:
     log: str
     cubin: bytes
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The assembler's warnings, such as a setmaxnreg that it ignored."""
+        return tuple(line.strip() for line in self.log.splitlines() if "warning" in line.lower())
+
 
 def find_tool(name: str) -> Path | None:
     """The executable ``name`` ("ptxas", "nvdisasm", "cuobjdump"), or None if it is not installed."""
