@@ -206,3 +206,51 @@ def test_tile_alignment():
     MatrixDescriptor(1024, 16, 1024, "128B").check_alignment()
     with pytest.raises(PtxError, match="1024-byte pattern"):
         MatrixDescriptor(512, 16, 1024, "128B").check_alignment()
+
+
+def strided(shape, stride, index):
+    """Value of the layout shape:stride at ``index``, first mode fastest; the last extent is unbounded."""
+    out = 0
+    for i, (extent, step) in enumerate(zip(shape, stride)):
+        digit = index if i == len(shape) - 1 else index % extent
+        index //= extent
+        out += digit * step
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["K", "MN"]), st.sampled_from(MODES), st.sampled_from([8, 16, 32]), st.integers(1, 64),
+    st.integers(1, 64), st.data(),
+)  # fmt: skip
+def test_element_offset_is_the_canonical_strided_layout(major, mode, bits, lbo, sbo, data):
+    """Against the canonical layouts as shapes and strides in elements: T elements are 16 bytes, W of those a row."""
+    if major == "K" and mode == "128B_ATOM_32B":
+        return
+    t, w = 128 // bits, max(1, SWIZZLES[mode].span // 16)
+    big_l, big_s = lbo * t, sbo * t
+    if major == "K":
+        rows = ([8, None], [w * t, big_s])
+        columns = ([t, None], [1, big_l]) if mode == "none" else ([t * w], [1])
+    elif mode == "none":
+        rows, columns = ([t, None], [1, big_s]), ([8, None], [t, big_l])
+    else:
+        group = 4 if mode == "128B_ATOM_32B" else 8
+        rows, columns = ([t * w, None], [1, big_l]), ([group, None], [w * t, big_s])
+    row = data.draw(st.integers(0, 255))
+    k = data.draw(st.integers(0, (t * w if major == "K" and mode != "none" else 128) - 1))
+    expected = 0
+    for (shape, stride), index in ((rows, row), (columns, k)):
+        expected += strided([e or 1 << 30 for e in shape], stride, index)
+    assert element_offset(major, mode, 16 * lbo, 16 * sbo, bits, row, k) == expected * bits // 8
+
+
+def test_hand_computed_addresses():
+    """128-byte swizzle, K-major f16: row 9, k = 20 is cell 2 of row 1 of atom 1, and lands in cell 3."""
+    tile = MatrixDescriptor(0x4000, 16, 1024, "128B")
+    assert element_address(tile, "K", 16, 9, 20) == 0x4000 + 1024 + 128 + 3 * 16 + 8
+    # MN-major f16, 64 x 8 atoms: m = 70, k = 3 lies in the second span of M
+    wide = MatrixDescriptor(0x8000, 4096, 1024, "128B")
+    assert element_address(wide, "MN", 16, 70, 3) == 0x8000 + 4096 + 3 * 128 + ((0 ^ 3) * 16) + 12
+    # no swizzle, K-major: k = 9 is in the second 16-byte column
+    assert element_offset("K", "none", 2048, 128, 16, 17, 9) == 16 + 2 * 128 + 2048 + 2
