@@ -137,7 +137,7 @@ def rules_of(sources: Iterable[Source]) -> list[Rule]:
     return out
 
 
-INDEX_FILES = ("ops.egg", "ana.egg")
+INDEX_FILES = ("ops.egg", "ana.egg", "fold.egg", "linear.egg", "divmod.egg", "bits.egg", "final.egg")
 """Rule files of index arithmetic, in the order they are loaded; ``ops.egg`` first, it declares the sort."""
 
 

@@ -1,0 +1,52 @@
+"""Rule files: every form well formed, named once, and the reader's errors say where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tirx_eq.egraph.rules import load_rules, read_forms, rules_of
+from tirx_eq.errors import RuleError
+
+RULESETS = {"ana", "fold", "prune", "simp", "alt", "final"}
+
+
+def test_every_rule_has_a_family_and_a_known_ruleset() -> None:
+    rules = load_rules()
+    assert len(rules) > 200
+    assert len({r.name for r in rules}) == len(rules)
+    assert {r.ruleset for r in rules} <= RULESETS
+    assert len({r.digest for r in rules}) == len(rules)
+
+
+def test_only_prune_subsumes_and_sub_is_final() -> None:
+    for r in load_rules():
+        if "subsume" in r.text:
+            assert r.ruleset == "prune", r.name
+        if "(Sub " in r.text:
+            assert r.ruleset == "final", r.name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(rewrite a b :ruleset simp)", "needs :name"),
+        ('(rewrite a b :name "f/x")', "no :ruleset"),
+        ('(birewrite a b :ruleset simp :name "f/x")', "both directions"),
+        ('(rewrite a b :ruleset s :name "f/x")\n(rewrite a c :ruleset s :name "f/x")', "already at"),
+        ("(rule ((= a", "never closed"),
+        (")", "without"),
+        ("oops", "outside"),
+    ],
+)
+def test_bad_rules(text: str, message: str) -> None:
+    with pytest.raises(RuleError, match=message):
+        rules_of(read_forms(text))
+
+
+def test_tags_belong_to_the_next_form() -> None:
+    rules = rules_of(
+        read_forms(
+            ';@ grows both\n; text\n(rewrite a b :ruleset s :name "f/x")\n(rewrite b a :ruleset s :name "f/y")'
+        )
+    )
+    assert [r.tags for r in rules] == [("grows", "both"), ()]

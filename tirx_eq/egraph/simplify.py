@@ -1,0 +1,115 @@
+"""Simplify index expressions: encode, saturate, extract, validate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.index import Ranges, Term, check, show, variables_checked
+from . import encode, extract
+from .cost import DEFAULT, CostTable, cost
+from .engine import Engine, Graph, Report
+from .reach import declarations, reachable
+from .rules import INDEX_FILES
+
+_SILENT = ("load/", "ana/", "size/", "prune/")
+ROUNDS = 14
+NODES = 60_000
+
+
+@dataclass(frozen=True)
+class Simplified:
+    """A result: ``expr`` equals the input wherever the input has a value, and costs ``cost`` <= ``cost_in``.
+
+    ``steps`` names the rules that fired in the e-graph this expression shared with its batch; ``validated_by`` is the
+    procedure that decided the equality independently of the rules.
+    """
+
+    expr: Term
+    cost: int
+    cost_in: int
+    steps: tuple[str, ...]
+    validated_by: str
+
+
+def simplify(term: Term, ranges: Ranges, **options: Any) -> Simplified:
+    """``term`` made cheaper under ``ranges`` (inclusive); see ``simplify_all``."""
+    return simplify_all([term], ranges, **options)[0]
+
+
+def saturated(
+    encoder: encode.Encoder, roots: Sequence[int], *, rounds: int, nodes: int
+) -> tuple[Graph, Report]:
+    """The e-graph of the encoder's nodes after the rules have run, and what happened."""
+    present = {key[0] for key in encoder.keys}
+    rules = reachable(INDEX_FILES, present)
+    prelude = [
+        *declarations(INDEX_FILES),
+        *(r.text for r in rules),
+        *encode.LOAD,
+        *encode.load_rules(present),
+    ]
+    engine = Engine(prelude)
+    engine.load(encode.tables(encoder, roots))
+    engine.run("(run-schedule (saturate load))")
+    report = engine.saturate("(seq (saturate ana) fold prune simp)", rounds=rounds, nodes=nodes)
+    for schedule, most in (("(seq alt prune)", 3), ("final", 1)):
+        if report.nodes <= nodes:
+            last = engine.saturate(schedule, rounds=most, nodes=nodes)
+            for name, count in last.fired.items():
+                report.fired[name] = report.fired.get(name, 0) + count
+    return engine.freeze(operators=encode.OPERATORS, tables=("root",)), report
+
+
+def simplify_all(
+    terms: Sequence[Term],
+    ranges: Ranges,
+    *,
+    table: CostTable = DEFAULT,
+    rounds: int = ROUNDS,
+    nodes: int = NODES,
+    check_result: bool = True,
+) -> list[Simplified]:
+    """Simplify ``terms`` together in one e-graph; results in the same order.
+
+    Raises ``EvaluationError`` for an undeclared name, an empty range, or a division by a constant zero; ``ParseError``
+    for something that is not a term.  An expression beyond 64-bit constants or beyond the budget comes back as it is.
+    """
+    for t in terms:
+        check(t)
+    variables_checked(terms, ranges)
+    encoder = encode.Encoder()
+    roots: dict[int, int] = {}
+    for i, t in enumerate(terms):
+        try:
+            roots[i] = encoder.add_term(t, ranges)
+        except encode.TooBig:
+            continue
+    results: list[Term] = list(terms)
+    steps: tuple[str, ...] = ()
+    if roots:
+        graph, report = saturated(encoder, list(roots.values()), rounds=rounds, nodes=nodes)
+        steps = tuple(sorted(n for n, count in report.fired.items() if count and not n.startswith(_SILENT)))
+        chosen = extract.greedy(graph.classes, lambda op, args: encode.node_cost(op, args, table))
+        memo: dict[int, Term] = {}
+        classes: dict[int, int] = dict(graph.tables["root"])
+        for r, i in enumerate(roots):
+            results[i] = extract.build(classes[r], chosen.node, encode.decode, memo)
+    return [_finish(t, r, ranges, table, steps, check_result) for t, r in zip(terms, results)]
+
+
+def _finish(
+    before: Term, after: Term, ranges: Ranges, table: CostTable, steps: tuple[str, ...], checked: bool
+) -> Simplified:
+    cost_in, cost_out = cost(before, table), cost(after, table)
+    if cost_out > cost_in or show(after) == show(before):
+        return Simplified(before, cost_in, cost_in, (), "identity")
+    if not checked:
+        return Simplified(after, cost_out, cost_in, steps, "unchecked")
+    from ..prove.validate import validate
+
+    verdict = validate(before, after, ranges)
+    if verdict.status != "equal":
+        return Simplified(before, cost_in, cost_in, (), "identity")
+    return Simplified(after, cost_out, cost_in, steps, verdict.decided_by)
