@@ -1,0 +1,607 @@
+"""Integer, logic and data-movement instructions (PTX ISA 9.7.1, 9.7.2, 9.7.7-9.7.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tirx_eq.sim.isa import BITS, FLOATS, INTEGERS, TYPES, entry
+from tirx_eq.sim.program import ALU, DTYPES, REGISTER_BYTES, STORAGE, Decoder, Run
+from tirx_eq.sim.syntax import Imm, Instr, Pair, Reg, Sink, Vec
+from tirx_eq.sim.wave import Group, Wave
+
+Array = np.ndarray
+
+
+def kind_of(instr: Instr) -> str:
+    return instr.parts[-1]
+
+
+def need(decoder: Decoder, instr: Instr, *counts: int) -> None:
+    """Operand count check."""
+    if len(instr.operands) not in counts:
+        raise decoder.error(f"{len(instr.operands)} operands where {' or '.join(map(str, counts))} are needed")
+
+
+def wider(kind: str) -> str:
+    return kind[0] + str(2 * int(kind[1:]))
+
+
+def simple(function: Callable[..., Array], arity: int) -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    """Factory for ``op.type d, a, ...`` with all operands of one type."""
+    def build(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+        need(decoder, instr, arity + 1)
+        kind = kind_of(instr)
+        target = decoder.target(instr.operands[0], kind)
+        sources = [decoder.source(o, kind) for o in instr.operands[1:]]
+        if arity == 1:
+            (a,) = sources
+            return lambda w, g: target(w, g, function(a(w, g))), ALU
+        if arity == 2:
+            a, b = sources
+            return lambda w, g: target(w, g, function(a(w, g), b(w, g))), ALU
+        return lambda w, g: target(w, g, function(*[s(w, g) for s in sources])), ALU
+    return build
+
+
+# -- arithmetic -------------------------------------------------------------------------------------
+def high(a: Array, b: Array) -> Array:
+    """Upper half of the product, at the operands' width."""
+    bits = a.dtype.itemsize * 8
+    if bits < 64:
+        wide = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
+        return ((a.astype(wide) * b.astype(wide)) >> bits).astype(a.dtype)
+    x, y = a.astype(np.uint64), b.astype(np.uint64)
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
+    low = xl * yl
+    mid = xh * yl + (low >> half)
+    mid2 = xl * yh + (mid & mask)
+    result = xh * yh + (mid >> half) + (mid2 >> half)
+    if a.dtype.kind == "i":
+        result = result - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return result.astype(a.dtype)
+
+
+def multiply(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """mul and mad, .lo .hi .wide."""
+    kind = kind_of(instr)
+    accumulate = instr.parts[0] == "mad"
+    need(decoder, instr, 4 if accumulate else 3)
+    a, b = (decoder.source(o, kind) for o in instr.operands[1:3])
+    if "wide" in instr.parts:
+        result = wider(kind)
+        dtype = DTYPES[result]
+
+        def product(w: Wave, g: Group) -> Array:
+            return a(w, g).astype(dtype) * b(w, g).astype(dtype)
+    elif "hi" in instr.parts:
+        result = kind
+
+        def product(w: Wave, g: Group) -> Array:
+            return high(a(w, g), b(w, g))
+    else:
+        result = kind
+
+        def product(w: Wave, g: Group) -> Array:
+            return a(w, g) * b(w, g)
+    target = decoder.target(instr.operands[0], result)
+    if not accumulate:
+        return lambda w, g: target(w, g, product(w, g)), ALU
+    c = decoder.source(instr.operands[3], result)
+    return lambda w, g: target(w, g, product(w, g) + c(w, g)), ALU
+
+
+def divide(a: Array, b: Array) -> Array:
+    """Integer division towards zero; by zero gives all ones."""
+    zero = b == 0
+    safe = np.where(zero, np.ones_like(b), b)
+    with np.errstate(over="ignore"):
+        if a.dtype.kind == "u":
+            return np.where(zero, ~np.zeros_like(a), a // safe).astype(a.dtype)
+        quotient = a // safe
+        remainder = a - quotient * safe
+        quotient = quotient + ((remainder != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
+        return np.where(zero, ~np.zeros_like(a), quotient).astype(a.dtype)
+
+
+def remainder(a: Array, b: Array) -> Array:
+    return np.where(b == 0, a, a - divide(a, b) * b).astype(a.dtype)
+
+
+def add_saturating(a: Array, b: Array) -> Array:
+    wide = a.astype(np.int64) + b.astype(np.int64)
+    return np.clip(wide, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+
+
+def sub_saturating(a: Array, b: Array) -> Array:
+    wide = a.astype(np.int64) - b.astype(np.int64)
+    return np.clip(wide, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+
+
+def additive(plain: Callable[[Array, Array], Array], saturating: Callable[[Array, Array], Array]) \
+        -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    def build(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+        return simple(saturating if "sat" in instr.parts else plain, 2)(decoder, instr)
+    return build
+
+
+def carry(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """add.cc addc sub.cc subc mad.lo.cc madc: extended precision with the carry flag."""
+    kind = kind_of(instr)
+    unsigned = "u" + kind[1:]
+    bits = int(kind[1:])
+    name = instr.parts[0]
+    operands = [decoder.source(o, unsigned) for o in instr.operands[1:]]
+    target = decoder.target(instr.operands[0], unsigned)
+    takes = name in ("addc", "subc", "madc")
+    gives = "cc" in instr.parts
+    upper = "hi" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        flag = w.scratch.setdefault("carry", np.zeros(w.T, np.uint64))
+        if name.startswith("mad"):
+            a, b, c = (o(w, g) for o in operands)
+            x, y = (high(a, b) if upper else a * b), c
+        else:
+            x, y = (o(w, g) for o in operands)
+        cin = flag[g.idx].astype(x.dtype) if takes else np.zeros(g.n, x.dtype)
+        if name.startswith("sub"):
+            result = x - y - cin
+            borrow = (x < y) | ((x == y) & (cin > 0))
+            out = borrow
+        else:
+            partial = x + y
+            result = partial + cin
+            out = (partial < x) | (result < partial)
+        target(w, g, np.broadcast_to(result, (g.n,)).copy())
+        if gives:
+            flag[g.idx] = out
+    del bits
+    return run, ALU
+
+
+# -- bits -------------------------------------------------------------------------------------------
+def logic(function: Callable[..., Array], arity: int) -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    return simple(function, arity)
+
+
+def shift(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    kind = kind_of(instr)
+    need(decoder, instr, 3)
+    left = instr.parts[0] == "shl"
+    bits = int(kind[1:])
+    a = decoder.source(instr.operands[1], kind)
+    n = decoder.source(instr.operands[2], "u32")
+    target = decoder.target(instr.operands[0], kind)
+    dtype = np.dtype(DTYPES[kind])
+
+    def run(w: Wave, g: Group) -> None:
+        amount = n(w, g)
+        value = a(w, g)
+        if left or dtype.kind == "u":
+            safe = np.minimum(amount, bits - 1).astype(dtype)
+            result = value << safe if left else value >> safe
+            result = np.where(amount >= bits, dtype.type(0), result)
+        else:
+            result = value >> np.minimum(amount, bits - 1).astype(dtype)
+        target(w, g, result)
+    return run, ALU
+
+
+def popcount(a: Array) -> Array:
+    return np.bitwise_count(a).astype(np.uint32)
+
+
+def leading(a: Array) -> Array:
+    """Count of leading zeros."""
+    bits = a.dtype.itemsize * 8
+    count = np.zeros(a.shape, np.uint32)
+    value = a.copy()
+    step = bits // 2
+    while step:
+        empty = value >> a.dtype.type(bits - step) == 0
+        count += np.where(empty, step, 0).astype(np.uint32)
+        value = np.where(empty, value << a.dtype.type(step), value)
+        step //= 2
+    return count + (a == 0).astype(np.uint32)
+
+
+def counted(function: Callable[[Array], Array]) -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    """Factory for bit counts: the result is 32 bits whatever the operand."""
+    def build(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+        need(decoder, instr, 2)
+        a = decoder.source(instr.operands[1], kind_of(instr))
+        target = decoder.target(instr.operands[0], "u32")
+        return lambda w, g: target(w, g, function(a(w, g))), ALU
+    return build
+
+
+def find(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    kind = kind_of(instr)
+    a = decoder.source(instr.operands[1], kind)
+    target = decoder.target(instr.operands[0], "u32")
+    bits = int(kind[1:])
+    amount = "shiftamt" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        value = a(w, g)
+        if kind[0] == "s":
+            value = np.where(value < 0, ~value, value)
+        unsigned = value.astype(f"u{bits // 8}")
+        zeros = leading(unsigned)
+        result = zeros if amount else (np.uint32(bits - 1) - zeros)
+        target(w, g, np.where(unsigned == 0, np.uint32(0xFFFFFFFF), result).astype(np.uint32))
+    return run, ALU
+
+
+def reverse(a: Array) -> Array:
+    bits = a.dtype.itemsize * 8
+    result = np.zeros_like(a)
+    one = a.dtype.type(1)
+    for i in range(bits):
+        result |= ((a >> a.dtype.type(i)) & one) << a.dtype.type(bits - 1 - i)
+    return result
+
+
+def extract(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """bfe"""
+    kind = kind_of(instr)
+    bits = int(kind[1:])
+    a = decoder.source(instr.operands[1], kind)
+    position, length = (decoder.source(o, "u32") for o in instr.operands[2:4])
+    target = decoder.target(instr.operands[0], kind)
+
+    def run(w: Wave, g: Group) -> None:
+        value = a(w, g).astype(object)
+        p = position(w, g).astype(np.int64) & 0xFF
+        n = length(w, g).astype(np.int64) & 0xFF
+        result = []
+        for v, pp, nn in np.broadcast(value, p, n):
+            v, pp, nn = int(v), int(pp), int(nn)
+            unsigned = v & ((1 << bits) - 1)
+            field = (unsigned >> pp) & ((1 << nn) - 1)
+            if kind[0] == "s" and nn and pp + nn > 0:
+                top = min(pp + nn - 1, bits - 1)
+                if (unsigned >> top) & 1:
+                    field |= -1 << max(0, min(nn, top - pp + 1))
+            result.append(field & ((1 << bits) - 1))
+        target(w, g, np.array(result, f"u{bits // 8}").view(DTYPES[kind]))
+    return run, ALU
+
+
+def insert(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """bfi"""
+    kind = kind_of(instr)
+    bits = int(kind[1:])
+    a, b = (decoder.source(o, kind) for o in instr.operands[1:3])
+    position, length = (decoder.source(o, "u32") for o in instr.operands[3:5])
+    target = decoder.target(instr.operands[0], kind)
+
+    def run(w: Wave, g: Group) -> None:
+        dtype = np.dtype(DTYPES[kind])
+        p = np.minimum(position(w, g) & 0xFF, bits).astype(dtype)
+        n = np.minimum(length(w, g) & 0xFF, bits).astype(dtype)
+        ones = np.where(n >= bits, ~dtype.type(0), (dtype.type(1) << np.minimum(n, bits - 1).astype(dtype))
+                        - dtype.type(1)).astype(dtype)
+        inside = np.where(p >= bits, dtype.type(0), ones << np.minimum(p, bits - 1).astype(dtype)).astype(dtype)
+        moved = np.where(p >= bits, dtype.type(0), a(w, g) << np.minimum(p, bits - 1).astype(dtype)).astype(dtype)
+        target(w, g, (b(w, g) & ~inside) | (moved & inside))
+    return run, ALU
+
+
+def permute(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """prmt"""
+    need(decoder, instr, 4)
+    a, b, c = (decoder.source(o, "u32") for o in instr.operands[1:4])
+    target = decoder.target(instr.operands[0], "u32")
+    modes = {"f4e": lambda s, i: (s + i) & 7, "b4e": lambda s, i: (s - i) & 7, "rc8": lambda s, i: s & 3,
+             "ecl": lambda s, i: np.maximum(s & 3, i), "ecr": lambda s, i: np.minimum(s & 3, i),
+             "rc16": lambda s, i: (s & 1) * 2 + (i & 1)}
+    mode = next((p for p in instr.parts if p in modes), None)
+
+    def run(w: Wave, g: Group) -> None:
+        joined = a(w, g).astype(np.uint64) | (b(w, g).astype(np.uint64) << np.uint64(32))
+        selector = c(w, g)
+        result = np.zeros(g.n, np.uint32)
+        for i in range(4):
+            if mode:
+                index = modes[mode](selector & np.uint32(3), i)
+                sign = np.zeros(1, bool)
+            else:
+                nibble = (selector >> np.uint32(4 * i)) & np.uint32(15)
+                index, sign = nibble & np.uint32(7), (nibble & 8) != 0
+            byte = ((joined >> (np.asarray(index).astype(np.uint64) * np.uint64(8))) & np.uint64(255)).astype(np.uint32)
+            byte = np.where(sign, np.where(byte & 0x80, np.uint32(255), np.uint32(0)), byte)
+            result |= byte.astype(np.uint32) << np.uint32(8 * i)
+        target(w, g, result)
+    return run, ALU
+
+
+def lop3(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    operands = instr.operands
+    destination = operands[0].first if isinstance(operands[0], Pair) else operands[0]
+    if isinstance(operands[0], Pair) or "BOOL" in instr.parts:
+        raise decoder.error("the .BoolOp form is not supported")
+    a, b, c = (decoder.source(o, "u32") for o in operands[1:4])
+    if not isinstance(operands[4], Imm) or not 0 <= operands[4].value < 256:
+        raise decoder.error("the lookup table must be a constant in 0..255")
+    lut = operands[4].value
+    target = decoder.target(destination, "u32")
+
+    def run(w: Wave, g: Group) -> None:
+        x, y, z = a(w, g), b(w, g), c(w, g)
+        result = np.zeros(g.n, np.uint32)
+        for i in range(8):
+            if lut >> i & 1:
+                result |= (x if i & 4 else ~x) & (y if i & 2 else ~y) & (z if i & 1 else ~z)
+        target(w, g, result)
+    return run, ALU
+
+
+def funnel(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """shf.l / shf.r with .wrap or .clamp"""
+    a, b, n = (decoder.source(o, "u32") for o in instr.operands[1:4])
+    target = decoder.target(instr.operands[0], "u32")
+    left, wrap = "l" in instr.parts, "wrap" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        amount = n(w, g).astype(np.uint64)
+        amount = amount & np.uint64(31) if wrap else np.minimum(amount, np.uint64(32))
+        joined = a(w, g).astype(np.uint64) | (b(w, g).astype(np.uint64) << np.uint64(32))
+        result = (joined << amount) >> np.uint64(32) if left else joined >> amount
+        target(w, g, result.astype(np.uint32))
+    return run, ALU
+
+
+def mask(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """bmsk.clamp / .wrap"""
+    a, b = (decoder.source(o, "u32") for o in instr.operands[1:3])
+    target = decoder.target(instr.operands[0], "u32")
+    wrap = "wrap" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        p, n = a(w, g).astype(np.uint64), b(w, g).astype(np.uint64)
+        if wrap:
+            p, n = p & np.uint64(31), n & np.uint64(31)
+        p, n = np.minimum(p, np.uint64(32)), np.minimum(n, np.uint64(32))
+        target(w, g, (((np.uint64(1) << n) - np.uint64(1)) << p).astype(np.uint32))
+    return run, ALU
+
+
+def dot4(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """dp4a.atype.btype"""
+    kinds = instr.parts[-2:]
+    a, b = (decoder.source(o, "u32") for o in instr.operands[1:3])
+    signed = "s32" in kinds
+    c = decoder.source(instr.operands[3], "s32" if signed else "u32")
+    target = decoder.target(instr.operands[0], "s32" if signed else "u32")
+
+    def run(w: Wave, g: Group) -> None:
+        total = np.broadcast_to(c(w, g), (g.n,)).astype(np.int64)
+        values = []
+        for reader, kind in zip((a, b), kinds):
+            raw = np.ascontiguousarray(np.broadcast_to(reader(w, g), (g.n,)))
+            values.append(raw.view(np.int8 if kind == "s32" else np.uint8).reshape(g.n, 4).astype(np.int64))
+        total = total + (values[0] * values[1]).sum(axis=1)
+        target(w, g, total.astype(np.int32) if signed else total.astype(np.uint32))
+    return run, ALU
+
+
+# -- comparison and selection -----------------------------------------------------------------------
+COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+}
+
+
+def compare(operation: str, kind: str) -> Callable[[Array, Array], Array]:
+    """The comparison as a numpy function; unordered float forms end in u."""
+    floating = kind in FLOATS
+    if operation == "num":
+        return lambda a, b: ~(np.isnan(a) | np.isnan(b))
+    if operation == "nan":
+        return lambda a, b: np.isnan(a) | np.isnan(b)
+    if floating and operation == "ne":
+        return lambda a, b: (a != b) & ~(np.isnan(a) | np.isnan(b))
+    if floating and operation.endswith("u") and operation[:-1] in COMPARE:
+        base = COMPARE[operation[:-1]]
+        return lambda a, b: base(a, b) | np.isnan(a) | np.isnan(b)
+    return COMPARE[operation]
+
+
+def setp(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    from tirx_eq.sim.formats import float_source
+    kind = kind_of(instr)
+    words = [p for p in instr.parts[1:-1] if p != "ftz"]
+    function = compare(words[0], kind)
+    read = float_source if kind in FLOATS else Decoder.source
+    a, b = (read(decoder, o, kind) for o in instr.operands[1:3])
+    join = words[1] if len(words) > 1 else None
+    c = decoder.source(instr.operands[3], "pred") if join else None
+    destination = instr.operands[0]
+    first = destination.first if isinstance(destination, Pair) else destination
+    one = decoder.target(first, "pred")
+    two = decoder.target(destination.second, "pred") if isinstance(destination, Pair) else None
+    ops = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+    def run(w: Wave, g: Group) -> None:
+        result = np.broadcast_to(function(a(w, g), b(w, g)), (g.n,))
+        other = ~result if two else None
+        if join and c:
+            extra = c(w, g)
+            result = ops[join](result, extra)
+            if other is not None:
+                other = ops[join](other, extra)
+        one(w, g, result.copy())
+        if two is not None and other is not None:
+            two(w, g, other)
+    return run, ALU
+
+
+def set_value(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    from tirx_eq.sim.formats import float_source
+    result_kind, kind = instr.parts[-2:]
+    words = [p for p in instr.parts[1:-2] if p != "ftz"]
+    function = compare(words[0], kind)
+    read = float_source if kind in FLOATS else Decoder.source
+    a, b = (read(decoder, o, kind) for o in instr.operands[1:3])
+    if len(words) > 1:
+        raise decoder.error("the form with a boolean operator is not supported")
+    target = decoder.target(instr.operands[0], result_kind)
+
+    def run(w: Wave, g: Group) -> None:
+        true = np.broadcast_to(function(a(w, g), b(w, g)), (g.n,))
+        if result_kind == "f32":
+            target(w, g, true.astype(np.float32))
+        else:
+            target(w, g, np.where(true, np.uint32(0xFFFFFFFF), np.uint32(0)).view(DTYPES[result_kind]))
+    return run, ALU
+
+
+def select(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    need(decoder, instr, 4)
+    kind = kind_of(instr)
+    a, b = (decoder.source(o, kind) for o in instr.operands[1:3])
+    p = decoder.source(instr.operands[3], "pred")
+    target = decoder.target(instr.operands[0], kind)
+    return lambda w, g: target(w, g, np.where(p(w, g), a(w, g), b(w, g))), ALU
+
+
+def select_sign(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    kind, sign = instr.parts[-2:]
+    a, b = (decoder.source(o, kind) for o in instr.operands[1:3])
+    c = decoder.source(instr.operands[3], sign)
+    target = decoder.target(instr.operands[0], kind)
+    return lambda w, g: target(w, g, np.where(c(w, g) >= 0, a(w, g), b(w, g))), ALU
+
+
+# -- moves ------------------------------------------------------------------------------------------
+def move(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """mov: plain, packing {a,b} into one register, unpacking one into {a,b}."""
+    need(decoder, instr, 2)
+    kind = kind_of(instr)
+    destination, source = instr.operands
+    if isinstance(destination, Vec) or isinstance(source, Vec):
+        return repack(decoder, instr, kind)
+    if kind == "b128":
+        if not (isinstance(destination, Reg) and isinstance(source, Reg)):
+            raise decoder.error("registers are needed")
+        i, j = destination.index, source.index
+        return lambda w, g: w.store(i, g, w.register(j)[g.idx].copy()), ALU
+    if isinstance(source, Reg) and isinstance(destination, Reg):
+        types = [REGISTER_BYTES[decoder.program.registers[r.index].type] for r in (destination, source)]
+        if types[0] == types[1]:
+            return copy(destination.index, source.index), ALU
+    read = decoder.source(source, kind)
+    target = decoder.target(destination, kind)
+
+    def run(w: Wave, g: Group) -> None:
+        value = read(w, g)
+        target(w, g, value if value.shape[0] != g.n else value.copy())
+    return run, ALU
+
+
+def copy(to: int, source: int) -> Run:
+    """A move that carries undefinedness along: moving an undefined value is no use of it."""
+    def run(w: Wave, g: Group) -> None:
+        array = w.register(source)
+        flags = w.U[source]
+        w.store(to, g, array.copy() if g.full else array[g.idx])
+        if flags is not None and flags[g.idx].any():
+            if any(w.pending_load(source, int(r)) for r in g.idx[flags[g.idx]]):
+                w.undefined(source, g)
+                return
+            mine = w.U[to]
+            mine = np.zeros(w.T, bool) if mine is None else mine.copy()
+            mine[g.idx] = flags[g.idx]
+            w.U[to] = mine
+    return run
+
+
+def repack(decoder: Decoder, instr: Instr, kind: str) -> tuple[Run, int]:
+    destination, source = instr.operands
+    total = int(kind[1:])
+    if isinstance(source, Vec) and not isinstance(destination, Vec):
+        each = total // len(source.items)
+        if each * len(source.items) != total or each not in (8, 16, 32, 64):
+            raise decoder.error(f"{len(source.items)} parts do not make {total} bits")
+        parts = [decoder.wide(o, f"u{each}") for o in source.items]
+        if kind == "b128":
+            if not isinstance(destination, Reg):
+                raise decoder.error("a .b128 register is needed")
+            index = destination.index
+
+            def pack128(w: Wave, g: Group) -> None:
+                raw = np.ascontiguousarray(np.stack([p(w, g) for p in parts], axis=1))
+                w.store(index, g, raw.view(np.uint64).reshape(g.n, 2))
+            return pack128, ALU
+        target = decoder.target(destination, kind)
+
+        def pack(w: Wave, g: Group) -> None:
+            raw = np.ascontiguousarray(np.stack([p(w, g) for p in parts], axis=1))
+            target(w, g, raw.view(f"u{total // 8}")[:, 0].copy())
+        return pack, ALU
+    if isinstance(destination, Vec) and not isinstance(source, Vec):
+        each = total // len(destination.items)
+        if each * len(destination.items) != total or each not in (8, 16, 32, 64):
+            raise decoder.error(f"{len(destination.items)} parts do not make {total} bits")
+        targets = [decoder.target(o, f"u{each}") for o in destination.items]
+        skip = [isinstance(o, Sink) for o in destination.items]
+        if kind == "b128":
+            if not isinstance(source, Reg):
+                raise decoder.error("a .b128 register is needed")
+            wide_index = source.index
+
+            def read(w: Wave, g: Group) -> Array:
+                if w.U[wide_index] is not None:
+                    w.undefined(wide_index, g)
+                return w.register(wide_index)[g.idx]
+        else:
+            read = decoder.wide(source, kind)
+
+        def unpack(w: Wave, g: Group) -> None:
+            raw = np.ascontiguousarray(read(w, g)).view(f"u{each // 8}").reshape(g.n, len(targets))
+            for i, target in enumerate(targets):
+                if not skip[i]:
+                    target(w, g, raw[:, i].copy())
+        return unpack, ALU
+    raise decoder.error("a vector on one side only")
+
+
+def absolute(a: Array) -> Array:
+    return np.where(a < 0, -a, a).astype(a.dtype)
+
+
+def sad(a: Array, b: Array, c: Array) -> Array:
+    return (np.where(a > b, a - b, b - a) + c).astype(a.dtype)
+
+
+INT = INTEGERS - {"u8", "s8"}
+LOGIC = BITS | {"pred"}
+ENTRIES = [
+    *entry("add", "sat", additive(np.add, add_saturating), INT),
+    *entry("sub", "sat", additive(np.subtract, sub_saturating), INT),
+    *entry("add.cc sub.cc mad.lo.cc mad.hi.cc", "", carry, INT),
+    *entry("addc subc madc", "cc lo hi", carry, INT),
+    *entry("mul mad", "lo hi wide", multiply, INT),
+    *entry("div", "", simple(divide, 2), INT), *entry("rem", "", simple(remainder, 2), INT),
+    *entry("min", "relu", simple(np.minimum, 2), INT), *entry("max", "", simple(np.maximum, 2), INT),
+    *entry("abs", "", simple(absolute, 1), INT), *entry("neg", "", simple(np.negative, 1), INT),
+    *entry("sad", "", simple(sad, 3), INT),
+    *entry("and", "", logic(np.bitwise_and, 2), LOGIC), *entry("or", "", logic(np.bitwise_or, 2), LOGIC),
+    *entry("xor", "", logic(np.bitwise_xor, 2), LOGIC), *entry("not", "", logic(np.invert, 1), LOGIC),
+    *entry("cnot", "", simple(lambda a: (a == 0).astype(a.dtype), 1), BITS),
+    *entry("shl shr", "", shift, TYPES), *entry("popc", "", counted(popcount), BITS),
+    *entry("clz", "", counted(leading), BITS), *entry("bfind", "shiftamt", find, INT),
+    *entry("brev", "", simple(reverse, 1), BITS), *entry("bfe", "", extract, INT), *entry("bfi", "", insert, BITS),
+    *entry("prmt", "b32 f4e b4e rc8 ecl ecr rc16", permute), *entry("lop3", "b32", lop3),
+    *entry("shf", "l r wrap clamp b32", funnel), *entry("bmsk", "clamp wrap b32", mask),
+    *entry("dp4a", "s32 u32", dot4),
+    *entry("setp", " ".join(COMPARE) + " equ neu ltu leu gtu geu num nan and or xor ftz", setp, TYPES - {"pred"}),
+    *entry("set", " ".join(COMPARE) + " equ neu ltu leu gtu geu num nan ftz", set_value, TYPES - {"pred"}),
+    *entry("selp", "", select, TYPES - {"pred"}), *entry("slct", "ftz", select_sign, TYPES - {"pred"}),
+    *entry("mov", "", move, TYPES),
+]
+_ = STORAGE

@@ -1,0 +1,573 @@
+"""Asynchronous copies (PTX ISA 9.7.9.25): cp.async, cp.async.bulk, cp.async.bulk.tensor, reductions and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tirx_eq.sim import mbarrier
+from tirx_eq.sim.clocks import HB
+from tirx_eq.sim.isa import entry
+from tirx_eq.sim.loads import ATOMIC, half_operation
+from tirx_eq.sim.memory import GLOBAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, SHARED_BASE
+from tirx_eq.sim.program import ALU, DTYPES, SYNC, Decoder, Reader, Run
+from tirx_eq.sim.syntax import Imm, Instr, Mem, Operand, Vec
+from tirx_eq.sim.tensormap import TensorMap, gather_index, shared_offsets, swizzle
+from tirx_eq.sim.wave import AsyncOp, Group, Wave
+
+Array = np.ndarray
+
+
+# -- helpers ----------------------------------------------------------------------------------------
+def smem_address(decoder: Decoder, instr: Instr, operand: Operand, generic_if_plain: bool = False) -> Reader:
+    """32-bit shared addresses of an operand (generic addresses are brought into the window)."""
+    read = decoder.address(operand)
+
+    def resolve(w: Wave, g: Group) -> Array:
+        value = read(w, g)
+        return np.where((value >> 40) == (SHARED >> 40), value - SHARED, value)
+    return resolve
+
+
+def global_address(decoder: Decoder, operand: Operand) -> Reader:
+    return decoder.address(operand)
+
+
+def each_row(g: Group, *values: Array) -> zip:  # type: ignore[type-arg]
+    return zip(g.idx.tolist(), *(np.broadcast_to(v, (g.n,)).tolist() for v in values))
+
+
+def flat_of(w: Wave, row: int, address: int, size: int, align: int, cluster: bool = True) -> int:
+    return int(w.shared_flat(np.array([address]), np.array([row]), size, align, cluster)[0])
+
+
+def cells_of_chunks(w: Wave, chunks: Array) -> Array:
+    """Shadow cells of 16-byte chunks at flat shared offsets."""
+    shift = w.shared_shadow.shift
+    return ((chunks >> shift)[:, None] + np.arange(16 >> shift)).ravel()
+
+
+def global_cells(w: Wave, flat: Array) -> Array:
+    shift = w.context.shadow.shift
+    return np.unique(flat >> shift)
+
+
+def targets_of_mask(w: Wave, row: int, mask: int) -> list[int]:
+    first = int(w.cta[row]) - int(w.rank[row])
+    if mask >> w.cluster_size:
+        w.report("bounds", f"multicast mask {mask:#x} names CTAs outside of the cluster of {w.cluster_size}", row=row)
+    return [first + i for i in range(w.cluster_size) if mask >> i & 1]
+
+
+class BulkGroups:
+    """Bulk groups of every thread: numbers of open and waited groups, and their clock columns."""
+
+    def __init__(self) -> None:
+        self.current: dict[int, int] = {}
+        self.columns: dict[int, tuple[int, int]] = {}
+        self.issued: dict[int, int] = {}
+        self.read_waited: dict[int, int] = {}
+
+    def column(self, w: Wave, row: int) -> tuple[int, int]:
+        if row not in self.columns:
+            name = f"bulk store of thread {int(w.thread[row])}"
+            self.columns[row] = (w.clocks.column(name + " (reading its source)"), w.clocks.column(name))
+        return self.columns[row]
+
+
+def groups(w: Wave) -> BulkGroups:
+    return w.scratch.setdefault("bulk", BulkGroups())
+
+
+# -- loads into shared memory -----------------------------------------------------------------------
+def deliver(w: Wave, cta: int, chunks: Array, payload: Array, barrier_flat: int, tx: int, view: Array, cluster: int,
+            what: str) -> None:
+    """Write 16-byte chunks at flat shared offsets and complete ``tx`` bytes on the barrier."""
+    barrier = mbarrier.find(w, barrier_flat, None)
+    mbarrier.async_use(w, barrier, view, what)
+    cells = cells_of_chunks(w, chunks)
+    w.checker.async_access(w.shared_shadow, cells, cluster, view, (barrier.column, barrier.phase + 1), True, what)
+    w.smem.reshape(-1, 16)[chunks >> 4] = payload.reshape(-1, 16)
+    mbarrier.signal(w, barrier, None, 0, -tx)
+
+
+def check_global(w: Wave, flat: Array, what: str) -> None:
+    good = w.context.buffers.inside(flat, 1)
+    if not good.all():
+        bad = int(flat[int(np.argmin(good))])
+        w.report("bounds", f"{what} touches global memory at {w.context.buffers.describe(bad)}", address=GLOBAL + bad,
+                 fatal=True)
+
+
+def bulk_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.bulk to shared memory, from global memory or another CTA's shared memory, signalling an mbarrier."""
+    parts = instr.parts
+    from_shared = parts[4] == "shared::cta"
+    multicast = "multicast::cluster" in parts
+    to = smem_address(decoder, instr, instr.operands[0])
+    source = smem_address(decoder, instr, instr.operands[1]) if from_shared \
+        else global_address(decoder, instr.operands[1])
+    size = decoder.wide(instr.operands[2], "u32")
+    bar = smem_address(decoder, instr, instr.operands[3])
+    mask = decoder.wide(instr.operands[4], "u16") if multicast else None
+
+    def run(w: Wave, g: Group) -> None:
+        masks = mask(w, g) if mask else np.zeros(g.n, np.int64)
+        for row, dst, src, n, bar_at, m in each_row(g, to(w, g), source(w, g), size(w, g), bar(w, g), masks):
+            if n % 16 or n <= 0:
+                w.report("alignment", f"bulk copy of {n} bytes: the size must be a positive multiple of 16", row=row,
+                         fatal=True)
+            one(w, row, dst, src, n, bar_at, m)
+
+    def one(w: Wave, row: int, dst: int, src: int, n: int, bar_at: int, m: int) -> None:
+        flat = flat_of(w, row, dst, n, 16)
+        bar_flat = flat_of(w, row, bar_at, 8, 8)
+        if from_shared:
+            origin = flat_of(w, row, src, n, 16, False)
+        else:
+            origin = int(w.global_flat(np.array([src]), np.array([row]), n, 16)[0])
+        view = w.clocks.snapshot(row)
+        cluster = int(w.clocks.cluster[row])
+        homes = targets_of_mask(w, row, m) if multicast else [flat // w.smem_size]
+        what = f"cp.async.bulk of thread {int(w.thread[row])}"
+
+        def perform() -> None:
+            for home in homes:
+                at = home * w.smem_size + flat % w.smem_size
+                bar_here = home * w.smem_size + bar_flat % w.smem_size if multicast else bar_flat
+                barrier = mbarrier.find(w, bar_here, row)
+                event = (barrier.column, barrier.phase + 1)
+                if from_shared:
+                    inner = cells_of_chunks(w, np.arange(origin, origin + n, 16))
+                    w.checker.async_access(w.shared_shadow, inner, cluster, view, event, False, what)
+                    payload = w.smem[origin : origin + n].copy()
+                else:
+                    cells = global_cells(w, np.arange(origin, origin + n))
+                    w.checker.async_access(w.context.shadow, cells, cluster, view, event, False, what)
+                    payload = w.context.buffers.data[origin : origin + n].copy()
+                deliver(w, home, np.arange(at, at + n, 16), payload, bar_here, n, view, cluster, what)
+        w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, "bulk load"))
+    return run, ALU
+
+
+def tensor_operands(decoder: Decoder, instr: Instr, operand: Operand) -> tuple[Reader, list[Reader]]:
+    if not isinstance(operand, Mem) or len(operand.coords) < 1:
+        raise decoder.error("[tensorMap, {coordinates}] is needed")
+    rank = int(next(p for p in instr.parts if p in ("1d", "2d", "3d", "4d", "5d"))[0])
+    vector = operand.coords[0]
+    items = vector.items if isinstance(vector, Vec) else (vector,)
+    special = any(p in ("tile::gather4", "tile::scatter4") for p in instr.parts)
+    if len(items) != (5 if special else rank):
+        raise decoder.error(f"{len(items)} coordinates where {5 if special else rank} are needed")
+    return decoder.address(Mem(operand.base, operand.offset)), [decoder.wide(i, "s32") for i in items]
+
+
+def find_map(w: Wave, row: int, address: int, rank: int) -> tuple[TensorMap, int]:
+    """The tensor map at a generic or parameter address and the flat offset of its tensor."""
+    offset = address - PARAM if address >= PARAM else address
+    found = w.context.maps.get(offset)
+    if found is None:
+        w.report("tensormap", "the address is not that of a tensor map parameter", row=row, address=address, fatal=True)
+        raise AssertionError
+    tensor, base = found
+    if tensor.rank != rank:
+        w.report("tensormap", f"a rank-{tensor.rank} tensor map is used with a {rank}d instruction", row=row, fatal=True)
+    return tensor, base
+
+
+def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.bulk.tensor.Nd to shared memory, with multicast, gather4 and CTA pairs."""
+    parts = instr.parts
+    rank = int(parts[4][0])
+    multicast, gather = "multicast::cluster" in parts, "tile::gather4" in parts
+    local = parts[5] == "shared::cta"
+    pair = "cta_group::2" in parts
+    to = smem_address(decoder, instr, instr.operands[0])
+    where, coordinates = tensor_operands(decoder, instr, instr.operands[1])
+    bar = smem_address(decoder, instr, instr.operands[2])
+    mask = decoder.wide(instr.operands[3], "u16") if multicast else None
+
+    def run(w: Wave, g: Group) -> None:
+        masks = mask(w, g) if mask else np.zeros(g.n, np.int64)
+        points = [c(w, g) for c in coordinates]
+        for row, dst, at, bar_at, m, *point in each_row(g, to(w, g), where(w, g), bar(w, g), masks, *points):
+            one(w, row, dst, at, bar_at, m, tuple(point))
+
+    def one(w: Wave, row: int, dst: int, at: int, bar_at: int, m: int, point: tuple[int, ...]) -> None:
+        tensor, base = find_map(w, row, at, rank)
+        rows = 4 if gather else None
+        if gather and tensor.box_shape[1] != 1:
+            w.report("tensormap", "gather4 needs a box of one row", row=row, fatal=True)
+        total = tensor.row_bytes * tensor.rows(rows)
+        flat = flat_of(w, row, dst, total, 128, not local)
+        bar_flat = flat_of(w, row, bar_at, 8, 8)
+        home = flat // w.smem_size
+        if bar_flat // w.smem_size != home and not pair:
+            w.report("mbarrier", "the mbarrier lies in another CTA than the destination (only .cta_group::2 may)", row=row)
+        view = w.clocks.snapshot(row)
+        cluster = int(w.clocks.cluster[row])
+        homes = targets_of_mask(w, row, m) if multicast else [home]
+        what = f"TMA load of {tensor.array}"
+        address = dst & OFFSET_MASK
+
+        def perform() -> None:
+            override = np.array([[y] for y in point[1:]], np.int64) if gather else None
+            offsets, inside = gather_index(tensor, point[:1] + point[1:] if not gather else point[:1] + (0,), override)
+            source = base + offsets[inside]
+            check_global(w, source, what)
+            payload = np.zeros(offsets.shape, np.uint8)
+            if tensor.oob_fill == "nan":
+                fill_nan(payload, tensor)
+            payload[inside] = w.context.buffers.data[source]
+            cells = global_cells(w, source) if len(source) else None
+            chunks = shared_offsets(tensor, address, rows) - SHARED_BASE
+            for cta in homes:
+                bar_home = bar_flat // w.smem_size
+                if multicast:
+                    bar_home = cta & ~1 if pair and bar_home != home else cta
+                bar_here = bar_home * w.smem_size + bar_flat % w.smem_size
+                barrier = mbarrier.find(w, bar_here, row)
+                if cells is not None:
+                    w.checker.async_access(w.context.shadow, cells, cluster, view,
+                                           (barrier.column, barrier.phase + 1), False, what)
+                deliver(w, cta, chunks + cta * w.smem_size, payload, bar_here, total, view, cluster, what)
+        w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, what))
+    return run, ALU
+
+
+def fill_nan(payload: Array, tensor: TensorMap) -> None:
+    pattern = {"f16": (np.uint16, 0x7FFF), "bf16": (np.uint16, 0x7FFF), "f32": (np.uint32, 0x7FFFFFFF),
+               "tf32": (np.uint32, 0x7FFFFFFF)}.get(tensor.element_type)
+    if pattern:
+        payload.view(pattern[0])[:] = pattern[1]
+
+
+# -- stores from shared memory ----------------------------------------------------------------------
+def queue_store(w: Wave, instr: Instr, row: int, read: Callable[[tuple[int, int]], Any],
+                write: Callable[[Any, tuple[int, int]], None], what: str) -> None:
+    """A bulk-group operation in two halves: reading its shared source, and writing its destination."""
+    state = groups(w)
+    read_column, write_column = state.column(w, row)
+    epoch = state.current.get(row, 0) + 1
+    state.issued[row] = epoch
+    held: list[Any] = []
+
+    def first() -> None:
+        if not held:
+            held.append(read((read_column, epoch)))
+
+    def second() -> None:
+        first()
+        write(held[0], (write_column, epoch))
+    w.issue(("bulk-read", row), AsyncOp(first, instr, row, what + " (read)", epoch))
+    w.issue(("bulk-write", row), AsyncOp(second, instr, row, what, epoch))
+
+
+def bulk_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.bulk.global.shared::cta.bulk_group and cp.reduce.async.bulk to global memory."""
+    source = smem_address(decoder, instr, instr.operands[1])
+    to = global_address(decoder, instr.operands[0])
+    size = decoder.wide(instr.operands[2], "u32")
+    combine = reduction(decoder, instr)
+
+    def run(w: Wave, g: Group) -> None:
+        for row, dst, src, n in each_row(g, to(w, g), source(w, g), size(w, g)):
+            if n % 16 or n <= 0:
+                w.report("alignment", f"bulk copy of {n} bytes: the size must be a positive multiple of 16", row=row,
+                         fatal=True)
+            one(w, row, dst, src, n)
+
+    def one(w: Wave, row: int, dst: int, src: int, n: int) -> None:
+        flat = flat_of(w, row, src, n, 16, False)
+        target = int(w.global_flat(np.array([dst]), np.array([row]), n, 16)[0])
+        view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
+        what = f"bulk store of thread {int(w.thread[row])}"
+
+        def read(event: tuple[int, int]) -> Array:
+            cells = cells_of_chunks(w, np.arange(flat, flat + n, 16))
+            w.checker.async_access(w.shared_shadow, cells, cluster, view, event, False, what)
+            return w.smem[flat : flat + n].copy()
+
+        def write(payload: Array, event: tuple[int, int]) -> None:
+            data = w.context.buffers.data
+            if combine is None:
+                cells = global_cells(w, np.arange(target, target + n))
+                w.checker.async_access(w.context.shadow, cells, cluster, view, event, True, what)
+                data[target : target + n] = payload
+            else:
+                combine(data, np.arange(target, target + n), payload)
+        queue_store(w, instr, row, read, write, what)
+    return run, ALU
+
+
+def reduction(decoder: Decoder, instr: Instr) -> Callable[[Array, Array, Array], None] | None:
+    """For cp.reduce: combine payload bytes into data at byte indices."""
+    if instr.parts[1] != "reduce":
+        return None
+    operation = next(p for p in instr.parts if p in ATOMIC)
+    kind = next((p for p in reversed(instr.parts) if p in DTYPES), "")
+
+    def combine(data: Array, index: Array, payload: Array, kind: str = kind) -> None:
+        if kind in ("f16", "bf16"):
+            function, dtype = half_operation(operation, kind), np.dtype(np.uint16)
+        else:
+            function, dtype = ATOMIC[operation], np.dtype(DTYPES[kind])
+        at = index[:: dtype.itemsize] // dtype.itemsize
+        view = data.view(dtype)
+        view[at] = function(view[at], payload.view(dtype))
+    return combine
+
+
+def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.bulk.tensor.Nd.global.shared::cta and its reducing form; also scatter4."""
+    rank = int(next(p for p in instr.parts if p[0].isdigit() and p.endswith("d"))[0])
+    scatter = "tile::scatter4" in instr.parts
+    where, coordinates = tensor_operands(decoder, instr, instr.operands[0])
+    source = smem_address(decoder, instr, instr.operands[1])
+    reduces = instr.parts[1] == "reduce"
+    operation = next((p for p in instr.parts if p in ATOMIC), "add")
+
+    def run(w: Wave, g: Group) -> None:
+        points = [c(w, g) for c in coordinates]
+        for row, at, src, *point in each_row(g, where(w, g), source(w, g), *points):
+            one(w, row, at, src, tuple(point))
+
+    def one(w: Wave, row: int, at: int, src: int, point: tuple[int, ...]) -> None:
+        tensor, base = find_map(w, row, at, rank)
+        count = 4 if scatter else None
+        total = tensor.row_bytes * tensor.rows(count)
+        flat = flat_of(w, row, src, total, 128, False)
+        home = flat // w.smem_size
+        view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
+        what = f"TMA store of {tensor.array}"
+        chunks = shared_offsets(tensor, src & OFFSET_MASK, count) - SHARED_BASE + home * w.smem_size
+
+        def read(event: tuple[int, int]) -> Array:
+            w.checker.async_access(w.shared_shadow, cells_of_chunks(w, chunks), cluster, view, event, False, what)
+            return w.smem.reshape(-1, 16)[chunks >> 4].copy()
+
+        def write(payload: Array, event: tuple[int, int]) -> None:
+            override = np.array([[y] for y in point[1:]], np.int64) if scatter else None
+            offsets, inside = gather_index(tensor, point if not scatter else point[:1] + (0,), override)
+            index = base + offsets[inside]
+            check_global(w, index, what)
+            kept = payload.reshape(offsets.shape)[inside]
+            data = w.context.buffers.data
+            if reduces:
+                kind = {"u32": "u32", "s32": "s32", "f16": "f16", "bf16": "bf16", "f32": "f32", "u64": "u64",
+                        "s64": "s64"}[tensor.element_type]
+                if kind in ("f16", "bf16"):
+                    function, dtype = half_operation(operation, kind), np.dtype(np.uint16)
+                else:
+                    function, dtype = ATOMIC[operation], np.dtype(DTYPES[kind])
+                places = index[:: dtype.itemsize] // dtype.itemsize
+                typed = data.view(dtype)
+                typed[places] = function(typed[places], np.ascontiguousarray(kept).view(dtype))
+                return
+            if len(index):
+                w.checker.async_access(w.context.shadow, global_cells(w, index), cluster, view, event, True, what)
+            data[index] = kept
+        queue_store(w, instr, row, read, write, what)
+    return run, ALU
+
+
+def bulk_commit(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    def run(w: Wave, g: Group) -> None:
+        state = groups(w)
+        for row in g.idx.tolist():
+            state.current[row] = state.current.get(row, 0) + 1
+    return run, ALU
+
+
+def bulk_wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.bulk.wait_group{.read} N"""
+    operand = instr.operands[0]
+    if not isinstance(operand, Imm):
+        raise decoder.error("the number of pending groups must be a constant")
+    keep = operand.value
+    only_read = "read" in instr.parts
+
+    def run(w: Wave, g: Group) -> bool:
+        state = groups(w)
+        for row in g.idx.tolist():
+            done = state.current.get(row, 0) - keep
+            if row not in state.columns or done <= 0:
+                continue
+            read_column, write_column = state.columns[row]
+            for queue in (("bulk-read", row),) + ((("bulk-write", row),) if not only_read else ()):
+                pending = w.queues.get(queue)
+                while pending and pending[0].epoch <= done:
+                    w.perform(queue)
+                    pending = w.queues.get(queue)
+            know = w.clocks.know
+            know[HB, row, read_column] = max(know[HB, row, read_column], done)
+            state.read_waited[row] = max(state.read_waited.get(row, 0), done)
+            if not only_read:
+                know[HB, row, write_column] = max(know[HB, row, write_column], done)
+        return True
+    return run, SYNC
+
+
+# -- cp.async ---------------------------------------------------------------------------------------
+class CpAsync:
+    """Non-bulk cp.async of every thread: open group numbers and batches not yet performed."""
+
+    def __init__(self, w: Wave) -> None:
+        self.group = np.zeros(w.T, np.int32)
+        self.base = w.clocks.column("cp.async of thread 0")
+        for i in range(1, w.per_cluster):
+            w.clocks.column(f"cp.async of thread {i}")
+        self.batches: list[dict[str, Any]] = []
+
+    def perform(self, rows: Array, upto: Array) -> None:
+        """Perform every batch entry of ``rows`` whose group is at most ``upto``."""
+        kept = []
+        limit: dict[int, int] = dict(zip(rows.tolist(), upto.tolist()))
+        for batch in self.batches:
+            take = np.array([limit.get(r, -1) >= n for r, n in zip(batch["rows"].tolist(), batch["group"].tolist())])
+            if take.any():
+                batch["run"](take & ~batch["done"])
+                batch["done"] |= take
+            if not batch["done"].all():
+                kept.append(batch)
+        self.batches = kept
+
+
+def cp_state(w: Wave) -> CpAsync:
+    if "cp" not in w.scratch:
+        w.scratch["cp"] = CpAsync(w)
+    return w.scratch["cp"]
+
+
+def cp_async(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.{ca,cg}.shared.global [dst], [src], size{, src-size}"""
+    operands = instr.operands
+    to = smem_address(decoder, instr, operands[0])
+    source = global_address(decoder, operands[1])
+    if not isinstance(operands[2], Imm) or operands[2].value not in (4, 8, 16):
+        raise decoder.error("the size must be 4, 8 or 16")
+    size = operands[2].value
+    if "cg" in instr.parts and size != 16:
+        raise decoder.error(".cg copies 16 bytes")
+    length = decoder.wide(operands[3], "u32") if len(operands) > 3 and "L2::cache_hint" not in instr.parts else None
+
+    def run(w: Wave, g: Group) -> None:
+        state = cp_state(w)
+        rows = g.idx.copy()
+        dst = w.shared_flat(to(w, g), rows, size, size)
+        take = np.minimum(length(w, g).astype(np.int64), size) if length else np.full(g.n, size)
+        src = source(w, g) - GLOBAL
+        data = w.context.buffers.data
+        some = take > 0
+        w.global_flat(src[some] + GLOBAL, rows[some], size if not length else 1, size)
+        actor = w.clocks.cluster[rows] * (1 << 15) + state.base + w.clocks.local[rows]
+        epoch = state.group[rows] + 1
+        w.checker.write(w.shared_shadow, w.shared_shadow.cells(dst, size), rows, what="cp.async into shared memory",
+                        actor=actor, epoch=epoch)
+        if some.any():
+            w.checker.read(w.context.shadow, w.context.shadow.cells(src[some], size), rows[some],
+                           what="cp.async from global memory", actor=actor[some], epoch=epoch[some])
+
+        def perform(mask: Array) -> None:
+            at = np.nonzero(mask)[0]
+            bytes_ = np.arange(size)
+            valid = bytes_[None, :] < take[at][:, None]
+            index = np.where(valid, src[at][:, None] + bytes_, 0)
+            w.smem[dst[at][:, None] + bytes_] = np.where(valid, data[index], 0)
+        batch = {"rows": rows, "group": state.group[rows] + 1, "done": np.zeros(g.n, bool), "run": perform}
+        if w.context.policy == "early":
+            perform(np.ones(g.n, bool))
+            batch["done"][:] = True
+        else:
+            state.batches.append(batch)
+    return run, ALU
+
+
+def cp_commit(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    def run(w: Wave, g: Group) -> None:
+        cp_state(w).group[g.idx] += 1
+    return run, ALU
+
+
+def cp_wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.wait_group N / wait_all"""
+    keep = 0
+    everything = instr.parts[2] == "wait_all"
+    if not everything:
+        operand = instr.operands[0]
+        if not isinstance(operand, Imm):
+            raise decoder.error("the number of pending groups must be a constant")
+        keep = operand.value
+
+    def run(w: Wave, g: Group) -> None:
+        state = cp_state(w)
+        upto = state.group[g.idx] + (1 if everything else -keep)
+        if everything:
+            state.group[g.idx] += 1
+        state.perform(g.idx, upto)
+        column = state.base + w.clocks.local[g.idx]
+        know = w.clocks.know
+        know[HB, g.idx, column] = np.maximum(know[HB, g.idx, column], upto)
+    return run, ALU
+
+
+def cp_arrive(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.async.mbarrier.arrive{.noinc} [bar]: arrives when this thread's earlier cp.async are complete."""
+    flat = mbarrier.flats(decoder, instr, instr.operands[0])
+    noinc = "noinc" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        state = cp_state(w)
+        state.group[g.idx] += 1
+        for value in dict.fromkeys((at := flat(w, g)).tolist()):
+            rows = g.idx[at == value]
+            upto = state.group[rows].copy()
+            barrier = mbarrier.find(w, value, int(rows[0]))
+            if not noinc:
+                barrier.pending += len(rows)
+            view = w.clocks.release(rows)
+            view[HB, state.base + w.clocks.local[rows]] = upto
+
+            def perform(rows: Array = rows, upto: Array = upto, value: int = value, view: Array = view) -> None:
+                state.perform(rows, upto)
+                left = len(rows)
+                while left:
+                    barrier = mbarrier.find(w, value, int(rows[0]))
+                    take = min(left, barrier.pending)
+                    mbarrier.signal(w, barrier, view, take)
+                    left -= take
+            w.issue(("cp-arrive", next(w.context.serial)), AsyncOp(perform, instr, int(rows[0]), "cp.async arrive"))
+    return run, ALU
+
+
+def prefetch(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    return (lambda w, g: None), ALU
+
+
+_ = (RANK_SHIFT, swizzle)
+HINT = "L2::cache_hint"
+DIMS = "1d 2d 3d 4d 5d"
+LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4"
+REDUCE = " ".join(ATOMIC)
+TYPES = "f16 bf16 f32 f64 u32 s32 u64 s64 b32 b64 noftz"
+ENTRIES = [
+    *entry("cp.async.ca.shared cp.async.cg.shared cp.async.ca.shared::cta cp.async.cg.shared::cta",
+           f"global {HINT} L2::64B L2::128B L2::256B", cp_async),
+    *entry("cp.async.commit_group", "", cp_commit), *entry("cp.async.wait_group cp.async.wait_all", "", cp_wait),
+    *entry("cp.async.mbarrier.arrive", "noinc shared shared::cta b64", cp_arrive),
+    *entry("cp.async.bulk.shared::cluster.global cp.async.bulk.shared::cta.global",
+           f"mbarrier::complete_tx::bytes multicast::cluster {HINT}", bulk_load),
+    *entry("cp.async.bulk.shared::cluster.shared::cta", "mbarrier::complete_tx::bytes", bulk_load),
+    *entry("cp.async.bulk.global.shared::cta", f"bulk_group {HINT}", bulk_store),
+    *entry("cp.reduce.async.bulk.global.shared::cta", f"bulk_group {HINT} {REDUCE} {TYPES}", bulk_store),
+    *[e for d in DIMS.split() for e in
+      entry(f"cp.async.bulk.tensor.{d}.shared::cluster cp.async.bulk.tensor.{d}.shared::cta", LOAD, tensor_load)],
+    *[e for d in DIMS.split() for e in
+      entry(f"cp.async.bulk.tensor.{d}.global.shared::cta", f"bulk_group {HINT} tile tile::scatter4", tensor_store)],
+    *[e for d in DIMS.split() for e in
+      entry(f"cp.reduce.async.bulk.tensor.{d}.global.shared::cta", f"bulk_group {HINT} tile {REDUCE}", tensor_store)],
+    *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tensor {HINT}", prefetch),
+    *entry("cp.async.bulk.commit_group", "", bulk_commit), *entry("cp.async.bulk.wait_group", "read", bulk_wait),
+]

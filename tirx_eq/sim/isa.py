@@ -1,0 +1,88 @@
+"""The instruction table: opcode heads, the modifiers each may carry, and the factory that makes it executable.
+
+A factory gets the decoder and the parsed instruction and returns ``(run, kind)``.  ``decode`` looks every instruction of
+a kernel up before anything runs, so an unknown one is an error that names instruction and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tirx_eq.sim.program import Decoder, Program, Run, Step
+from tirx_eq.sim.syntax import Instr
+
+Factory = Callable[[Decoder, Instr], tuple[Run, int]]
+
+INTEGERS = frozenset("u8 s8 u16 s16 u32 s32 u64 s64".split())
+BITS = frozenset("b8 b16 b32 b64 b128".split())
+FLOATS = frozenset("f16 bf16 f32 f64 f16x2 bf16x2 f32x2".split())
+TYPES = INTEGERS | BITS | FLOATS | {"pred"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``head``: leading opcode parts; ``modifiers``: what may follow, in any order (types included)."""
+
+    head: tuple[str, ...]
+    modifiers: frozenset[str]
+    build: Factory
+
+
+def entry(heads: str, modifiers: str, build: Factory, types: Iterable[str] = ()) -> list[Entry]:
+    """Entries for the blank-separated ``heads`` (dots inside), all with the same modifiers."""
+    allowed = frozenset(modifiers.split()) | frozenset(types)
+    return [Entry(tuple(head.split(".")), allowed, build) for head in heads.split()]
+
+
+def table() -> dict[str, list[Entry]]:
+    """All entries by first opcode part, longest heads first."""
+    from tirx_eq.sim import alu, control, convert, copies, floating, loads, mbarrier, tc_data, tc_mma
+    found: dict[str, list[Entry]] = {}
+    for module in (alu, control, convert, copies, floating, loads, mbarrier, tc_data, tc_mma):
+        for each in module.ENTRIES:
+            found.setdefault(each.head[0], []).append(each)
+    for entries in found.values():
+        entries.sort(key=lambda e: -len(e.head))
+    return found
+
+
+_TABLE: dict[str, list[Entry]] = {}
+
+
+def lookup(decoder: Decoder, instr: Instr) -> Entry:
+    """The entry of an instruction; ``ParseError`` naming the instruction if there is none."""
+    if not _TABLE:
+        _TABLE.update(table())
+    unknown: str | None = None
+    for each in _TABLE.get(instr.parts[0], ()):
+        if instr.parts[: len(each.head)] != each.head:
+            continue
+        extra = [p for p in instr.parts[len(each.head) :] if p not in each.modifiers]
+        if not extra:
+            return each
+        unknown = unknown or extra[0]
+    if unknown:
+        raise decoder.error(f"modifier .{unknown} is not known for this instruction")
+    raise decoder.error("unknown instruction")
+
+
+def decode(program: Program) -> None:
+    """Fill ``program.code``; sets the shadow granularity from the smallest access in the kernel."""
+    decoder = Decoder(program)
+    for instr in program.function.body:
+        decoder.instr = instr
+        try:
+            run, kind = lookup(decoder, instr).build(decoder, instr)
+        except IndexError:
+            raise decoder.error("operands are missing") from None
+        except KeyError as error:
+            raise decoder.error(f"unsupported type or modifier {error}") from None
+        step = Step(run, kind, instr)
+        if instr.guard:
+            step.guard, step.negated = instr.guard[0].index, instr.guard[1]
+        if instr.parts[0] in ("bra",):
+            step.target = decoder.label(instr.operands[0])
+        program.code.append(step)
+    program.shared_shift = decoder.sizes["shared"].bit_length() - 1
+    program.global_shift = decoder.sizes["global"].bit_length() - 1
