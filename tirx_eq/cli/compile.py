@@ -49,9 +49,9 @@ def compile_command(
     """Compile a TIRx kernel to PTX; prove its layouts and addresses; report what was chosen."""
     began = time.perf_counter()
     func = load_function(file)
-    loaded = time.perf_counter()
     from ..lower.kernel import compile_function
 
+    loaded = time.perf_counter()
     kernel = compile_function(func, target)
     lowered = time.perf_counter()
     data = kernel.report()

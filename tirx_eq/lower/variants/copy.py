@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ir import Var
 from ...ir.index import evaluate_many
+from ...ir.index_ir import IndexScope
 from ...layout.conflicts import bank_conflicts
 from ..active import thread_points
 from ..context import CallContext, Operand
@@ -65,40 +67,34 @@ def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
 
 def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     (width,) = parameters
-    _, rounds, rest = _steps(c, width)
+    vectors, rounds, rest = _steps(c, width)
     steps = rounds + (1 if rest else 0)
-    warps = -(-c.participants // 32)
-    total = Price(issue=2 * steps, warps=warps, registers=min(IN_FLIGHT, steps * ACCESS[width][1]))
     shared = sectors = 0.0
     for o in (c.inputs[0], c.outputs[0]):
-        waves, pieces = _traffic(c, o, width)
-        shared += waves * steps
-        sectors += pieces * steps
-    return Price(total.issue, warps, shared, sectors, registers=total.registers)
+        vector = Var("vector", "int32")  # type: ignore[arg-type]
+        scope = c.scope_with({vector: (0, vectors - 1)})
+        points = _lowest(scope)
+        points[scope.name(vector)] = np.arange(vectors)
+        offsets = evaluate_many(c.term(o.byte_offset(vector * (width * 8 // o.bits)), scope), points)
+        waves, pieces = _traffic(o, np.broadcast_to(offsets, (vectors,)), width)
+        shared, sectors = shared + waves, sectors + pieces
+    words = min(IN_FLIGHT, steps * ACCESS[width][1])
+    return Price(2 * steps, -(-c.participants // 32), shared, sectors, registers=words)
 
 
-def _traffic(c: CallContext, o: Operand, width: int) -> tuple[float, float]:
-    """Shared-memory wavefronts and global sectors of one access by all active threads (their first)."""
-    offsets = _offsets(c, o, width * 8 // o.bits)
+def _traffic(o: Operand, offsets: np.ndarray, width: int) -> tuple[float, float]:
+    """Shared-memory wavefronts and global sectors of accesses at byte ``offsets``, 32 lanes of a warp after one another."""
+    warps = [[int(a) for a in offsets[i : i + 32]] for i in range(0, len(offsets), 32)]
     if o.root.space == "shared":
-        warps = [[int(a) for a in offsets[i : i + 32]] for i in range(0, len(offsets), 32)]
         return float(sum(bank_conflicts(w, width).wavefronts for w in warps)), 0.0
     if o.root.space != "global":
         return 0.0, 0.0
-    sectors = {(int(a) + b) // 32 for a in offsets for b in range(0, width, 32)}
-    return 0.0, float(len(sectors))
+    return 0.0, float(sum(len({(a + b) // 32 for a in w for b in range(0, width, 32)}) for w in warps))
 
 
-def _offsets(c: CallContext, o: Operand, lanes: int) -> np.ndarray:
-    """Byte offsets of the active threads' first accesses, at the lowest value of everything that isn't a thread id."""
-    scope = c.scope_with()
-    term = c.term(o.byte_offset(c.rank() * lanes), scope)
-    registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
-    points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}
-    points.update(thread_points(c.launch, registers))
-    values = np.broadcast_to(np.asarray(evaluate_many(term, points)), (c.launch.threads,))
-    active = values[c.active.mask]
-    return active[:1] if c.active.elected else active
+def _lowest(scope: IndexScope) -> dict[str, np.ndarray | int]:
+    """Every variable at its lowest value: CTA 0, thread 0, first iterations."""
+    return {name: low for name, (low, _) in scope.ranges.items()}
 
 
 def emit_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
@@ -148,7 +144,13 @@ def price_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     memory = c.inputs[0] if local is c.outputs[0] else c.outputs[0]
     accesses = local.size * local.bits // 8 // width
     extra = accesses if width * 8 < local.root.word_bits else 0
-    waves, pieces = _traffic(c, memory, width)
+    scope = c.scope_with()
+    points = _lowest(scope)
+    registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    points.update(thread_points(c.launch, registers))
+    term = c.term(memory.byte_offset(0), scope)
+    offsets = np.broadcast_to(np.asarray(evaluate_many(term, points)), (c.launch.threads,))[c.active.mask]
+    waves, pieces = _traffic(memory, offsets[:1] if c.active.elected else offsets, width)
     return Price(
         issue=accesses + extra, warps=len(c.active.warps()), wavefronts=waves * accesses, sectors=pieces * accesses
     )

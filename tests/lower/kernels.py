@@ -1,0 +1,35 @@
+"""Kernels for the tests of the lowering, as source text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tirx_eq.ir import PrimFunc
+from tirx_eq.script import load_file, parse_source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+HEADER = """
+from tirx_eq.script import tirx as Tx
+from tirx_eq.layout import S, R, TileLayout, SwizzleLayout, ComposeLayout, TLane, TCol, tid_in_wg, mma_shared_layout
+"""
+
+
+def kernel(body: str, params: str = "", header: str = "") -> PrimFunc:
+    """The kernel ``k`` with these parameters and statements (lines of the body are indented here)."""
+    lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
+    text = f"{HEADER}{header}\n\n@Tx.prim_func\ndef k({params}):\n    Tx.device_entry()\n{lines}\n"
+    return parse_source(text, "k.py")["k"]
+
+
+def example(name: str) -> PrimFunc:
+    """The kernel of an example."""
+    return next(iter(load_file(EXAMPLES / f"{name}.py").values()))
+
+
+def copy_kernel(dst: str, src: str, *, threads: int = 128, config: str = "", before: str = "") -> PrimFunc:
+    """A kernel of one ``Tx.cta.copy`` between two global buffers A and B of 64x64 f16, or views made in ``before``."""
+    return kernel(
+        f"tid = Tx.thread_id([{threads}])\n{before}\nTx.cta.copy({dst}, {src}{config})",
+        'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")',
+    )
