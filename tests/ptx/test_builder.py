@@ -261,6 +261,21 @@ def test_control_flow_assembles():
     assert made.spill_loads == made.spill_stores == 0
 
 
+def test_counted_loop_text(k):
+    """The test at the top leaves out a loop of no iterations; it is absent when the first is known to happen."""
+    n = k.load_param("n")
+    with k.for_range(0, n, 2) as loop:
+        k.emit("add.s32", n, n, loop.index)
+    assert [line.strip() for line in k.body()[1:]] == [
+        "mov.b32 %r1, 0;", "setp.ge.s32 %p0, %r1, %r0;", "@%p0 bra L_for_end;", "L_for:", "add.s32 %r0, %r0, %r1;",
+        "add.s32 %r1, %r1, 2;", "setp.lt.s32 %p1, %r1, %r0;", "@%p1 bra L_for;", "L_for_end:",
+    ]  # fmt: skip
+    before = len(k.instructions)
+    with k.for_range(0, 4, type="u32"):
+        pass
+    assert k.instructions[before:] == ["mov.b32", "add.u32", "setp.lt.u32", "bra"]
+
+
 def test_if_else_arms_in_order(k):
     p = k.reg("pred")
     with pytest.raises(PtxError, match=r"otherwise\(\) must follow"), k.if_else(p) as arms, arms.otherwise():

@@ -254,3 +254,38 @@ def test_hand_computed_addresses():
     assert element_address(wide, "MN", 16, 70, 3) == 0x8000 + 4096 + 3 * 128 + ((0 ^ 3) * 16) + 12
     # no swizzle, K-major: k = 9 is in the second 16-byte column
     assert element_offset("K", "none", 2048, 128, 16, 17, 9) == 16 + 2 * 128 + 2048 + 2
+
+
+@pytest.mark.parametrize(("mode", "cells"), [("128B", 8), ("64B", 4), ("32B", 2)])
+def test_swizzle_as_a_permutation_of_cells(mode, cells):
+    """Cell c of row r of an atom is stored at cell c ^ ((r * cells) >> 3)."""
+    for row in range(16):
+        for cell in range(cells):
+            for byte in (0, 7, 15):
+                address = row * 16 * cells + cell * 16 + byte
+                moved = row * 16 * cells + (cell ^ ((row % 8 * cells) >> 3)) * 16 + byte
+                assert SWIZZLES[mode].apply(address) == moved
+
+
+def test_swizzle_with_32_byte_atoms():
+    """Rows of 128 bytes, period four: cell c of row r is stored at cell c ^ 2 * (r % 4)."""
+    for row in range(8):
+        for cell in range(8):
+            assert SWIZZLES["128B_ATOM_32B"].apply(row * 128 + cell * 16) == row * 128 + (cell ^ 2 * (row & 3)) * 16
+    assert all(SWIZZLES["none"].apply(x) == x for x in range(0, 4096, 4))
+
+
+def test_type_codes():
+    """Operand type codes of the instruction descriptor, as the ISA lists them."""
+    small = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+    assert OPERAND_CODES == {
+        "f16": {"f16": 0, "bf16": 1}, "tf32": {"tf32": 2}, "f8f6f4": small, "i8": {"u8": 0, "s8": 1},
+        "mxf8f6f4": small, "mxf4": {"e2m1": 1}, "mxf4nvf4": {"e2m1": 1},
+    }  # fmt: skip
+    assert (
+        InstructionDescriptor("tf32", 64, 8, "tf32", "tf32").encode() == 1 << 4 | 2 << 7 | 2 << 10 | 1 << 17 | 4 << 24
+    )
+    i8 = InstructionDescriptor("i8", 128, 32, "s8", "u8", "s32", saturate=True)
+    assert i8.encode() == 1 << 3 | 2 << 4 | 1 << 7 | 4 << 17 | 8 << 24
+    negated = InstructionDescriptor("f16", 128, 16, "f16", "f16", "f16", negate_a=True, transpose_a=True)
+    assert negated.encode() == 1 << 13 | 1 << 15 | 2 << 17 | 8 << 24
