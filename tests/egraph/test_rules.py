@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tirx_eq.egraph.rules import load_rules, read_forms, rules_of
+from tirx_eq.egraph.reach import reachable, shapes
+from tirx_eq.egraph.rules import INDEX_FILES, load_rules, read_files, read_forms, rules_of
 from tirx_eq.errors import RuleError
 
 RULESETS = {"ana", "fold", "prune", "simp", "alt", "final"}
@@ -50,3 +51,17 @@ def test_tags_belong_to_the_next_form() -> None:
         )
     )
     assert [r.tags for r in rules] == [("grows", "both"), ()]
+
+
+def test_the_fast_reader_sees_the_same_rules() -> None:
+    rules = load_rules()
+    declared, fast = shapes(INDEX_FILES)
+    assert [(r.name, r.ruleset, r.text) for r in rules] == [(s.name, s.ruleset, s.text) for s in fast]
+    assert len(declared) + len(fast) == len(read_files(INDEX_FILES))
+
+
+def test_rules_without_their_operators_are_not_loaded() -> None:
+    some = {s.name for s in reachable(INDEX_FILES, {"V", "Add", "DivK"})}
+    assert "divmod/div-div" in some and "bits/join" in some
+    assert not any(n.startswith(("minmax/", "select/", "trunc/", "compare/")) for n in some)
+    assert "minmax/min-self" in {s.name for s in reachable(INDEX_FILES, {"V", "Min"})}

@@ -50,9 +50,9 @@ def test_leaves(text: str) -> None:
 def test_errors_name_the_fault() -> None:
     with pytest.raises(EvaluationError, match="'y' has no range"):
         simplify(parse("(add x y)"), {"x": (0, 3)})
-    with pytest.raises(EvaluationError, match="empty: 5..2"):
+    with pytest.raises(EvaluationError, match=r"empty: 5\.\.2"):
         simplify(parse("(add x 1)"), {"x": (5, 2)})
-    with pytest.raises(EvaluationError, match="division by zero in .div x 0."):
+    with pytest.raises(EvaluationError, match=r"division by zero in \(div x 0\)"):
         simplify(parse("(div x 0)"), {"x": (0, 3)})
     with pytest.raises(EvaluationError, match="negative"):
         simplify(parse("(shl x -2)"), {"x": (0, 3)})

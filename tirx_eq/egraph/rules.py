@@ -137,7 +137,10 @@ def rules_of(sources: Iterable[Source]) -> list[Rule]:
     return out
 
 
-INDEX_FILES = ("ops.egg", "ana.egg", "fold.egg", "linear.egg", "divmod.egg", "bits.egg", "final.egg")
+INDEX_FILES = (
+    "ops.egg", "ana.egg", "order.egg", "fold.egg", "linear.egg", "divmod.egg", "bits.egg",
+    "symbolic.egg", "trunc.egg", "minmax.egg", "compare.egg", "select.egg", "final.egg",
+)  # fmt: skip
 """Rule files of index arithmetic, in the order they are loaded; ``ops.egg`` first, it declares the sort."""
 
 
