@@ -29,7 +29,12 @@ from tirx_eq.layout import (
     warpid,
 )
 
-NAMES = {"TileLayout": TileLayout, "ComposeLayout": ComposeLayout, "SwizzleLayout": SwizzleLayout, "S": S, "R": R, "Axis": Axis}
+NAMES = {c.__name__: c for c in (TileLayout, ComposeLayout, SwizzleLayout, Axis)} | {"S": S, "R": R}
+
+
+def points(coordinates: dict) -> dict:
+    """A coordinate without zeros: an absent axis reads as 0."""
+    return {a: v for a, v in coordinates.items() if v}
 
 
 def read(text: str):
@@ -89,7 +94,7 @@ def test_apply_over_a_shape(layout):
     for first in [d for d in range(1, size + 1) if size % d == 0]:
         shape = (first, size // first)
         for x in range(0, size, max(1, size // 7)):
-            assert layout.at(x // shape[1], x % shape[1], shape=shape) == layout.at(x)
+            assert points(layout.at(x // shape[1], x % shape[1], shape=shape)) == points(layout.at(x))
 
 
 def test_a_symbolic_coordinate_folds_what_is_constant():
@@ -131,7 +136,7 @@ def test_errors_name_the_fault():
         TileLayout(S[(4, 8):8])
     with pytest.raises(LayoutError, match="at least 1, got 0"):
         TileLayout(S[(0, 8):(8, 1)])
-    with pytest.raises(LayoutError, match="atom_len .2. must be at least swizzle_len .3."):
+    with pytest.raises(LayoutError, match=r"atom_len .2. must be at least swizzle_len .3."):
         SwizzleLayout(3, 3, 2)
     with pytest.raises(LayoutError, match="a shape of 12 elements for a layout of 16"):
         TileLayout(S[16:1]).apply(0, 0, shape=(3, 4))
@@ -180,7 +185,7 @@ def test_slices_are_pointwise_right_or_refused(layout, other):
         for j in range(extent[1]):
             want = layout.at(low[0] + i, low[1] + j, shape=shape)
             got = part.at(i, j, shape=extent)
-            assert {a: v for a, v in got.items() if v} == {a: v for a, v in want.items() if v}
+            assert points(got) == points(want)
 
 
 def test_slice_of_a_stage_with_a_symbolic_begin():

@@ -87,7 +87,7 @@ class Layout(ABC):
         return found  # type: ignore[return-value]
 
     def admits(self, shape: Sequence[Any]) -> bool:
-        """Whether a buffer of this shape can have this layout (equal number of elements; symbolic ones by structure)."""
+        """Whether a buffer of this shape can have this layout (its product is the size)."""
         return as_value(prod([as_value(e) for e in shape])) == self.size()
 
     def canonicalize(self) -> Layout:
@@ -99,7 +99,7 @@ class Layout(ABC):
     def span(self, axis: Any = None) -> Value:
         """One more than the largest coordinate of the image on ``axis`` (default ``m``), replicas and swizzle included.
 
-        0 as a lower bound is assumed, as an allocation starts at 0; :func:`tirx_eq.layout.image.bounds` gives both ends.
+        An allocation starts at 0; :func:`tirx_eq.layout.image.bounds` gives the lower end too.
         """
         from .image import span
 
@@ -133,7 +133,7 @@ class Layout(ABC):
 
     # -- algebra, by short name -------------------------------------------------------------------------------------
 
-    def tile(self, outer: TileLayout, outer_shape: Sequence[Any], inner_shape: Sequence[Any]) -> Layout:
+    def tiled(self, outer: TileLayout, outer_shape: Sequence[Any], inner_shape: Sequence[Any]) -> Layout:
         """``outer`` copies of this layout; see :func:`tirx_eq.layout.algebra.tile`."""
         from .algebra import tile
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class ComposeLayout(Layout):
     """``swizzle`` after ``tile``: element x is at ``swizzle(tile(x).m)``; other axes of the tile are left alone.
 
-    Written ``ComposeLayout(swizzle, tile)`` or, as the reference does, ``ComposeLayout(per_element, swizzle_len, atom_len,
-    tile, swizzle_inner=True)``.  A replica on m is inside the swizzle: each copy is at the swizzled address of its own.
+    Written ``ComposeLayout(swizzle, tile)`` or, as the reference does, ``ComposeLayout(per_element, swizzle_len,
+    atom_len, tile, swizzle_inner=True)``.  A replica on m is inside the swizzle: each copy is swizzled by itself.
     """
 
     swizzle: SwizzleLayout

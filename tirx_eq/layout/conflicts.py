@@ -1,6 +1,6 @@
 """Shared-memory bank conflicts of one warp access, counted exactly from the addresses.
 
-Shared memory has 32 banks of 4 bytes; one wavefront serves any number of lanes as long as each bank is asked for one 4-byte
+Shared memory has 32 banks of 4 bytes; one wavefront serves any number of lanes as long as each bank is asked for one
 word.  A warp's access is served in phases: all 32 lanes at once for up to 4 bytes per lane, half warps for 8 bytes,
 quarter warps for 16 bytes (CUDA programming guide, "Shared memory"); ``ldmatrix`` takes 8 rows of 16 bytes per
 matrix, one phase each.  Lanes that ask for the same word share it.
@@ -30,7 +30,7 @@ _PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 
 @dataclass(frozen=True)
 class Access:
-    """What a warp does in one instruction: each lane's first element (a coordinate) and ``vector`` elements from there on.
+    """What a warp does in one instruction: each lane's first element (a coordinate) and ``vector`` elements on.
 
     ``name`` is for reports.  Inactive lanes are left out of ``lanes``.
     """
@@ -100,12 +100,13 @@ def access_addresses(layout: Layout, dtype: Any, access: Access, shape: Sequence
     if width % 8:
         raise LayoutError(f"access '{access.name}': {access.vector} elements of {dtype} aren't whole bytes")
     if set(layout.axes()) - {"m"}:
-        raise LayoutError(f"bank conflicts: the layout must be of memory (axis m), it also uses {set(layout.axes()) - {'m'}}")
+        others = ", ".join(sorted(set(layout.axes()) - {"m"}))
+        raise LayoutError(f"bank conflicts: the layout must be of memory (axis m), it also uses {others}")
     strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
     starts = np.array([sum(c * s for c, s in zip(lane, strides)) for lane in access.lanes], dtype=np.int64)
     for lane, coord in enumerate(access.lanes):
         if len(coord) != len(shape) or any(not 0 <= c < e for c, e in zip(coord, shape)):
-            raise LayoutError(f"access '{access.name}': lane {lane}'s element {coord} isn't in the shape {tuple(shape)}")
+            raise LayoutError(f"access '{access.name}': lane {lane}'s element {coord} isn't in {tuple(shape)}")
     flat = starts[:, None] + np.arange(access.vector, dtype=np.int64)[None, :]
     places = layout.evaluate(flat).get("m", np.zeros_like(flat))
     ragged = np.flatnonzero((places != places[:, :1] + np.arange(access.vector)).any(axis=1))
@@ -175,7 +176,7 @@ PATTERNS: dict[str, Callable[[Sequence[int], Any, int], Access]] = {
 
 @dataclass(frozen=True)
 class BestSwizzle:
-    """``layout`` has the least total of ``wavefronts`` among ``tried`` swizzles; ``ideal`` is the sum without conflicts."""
+    """``layout`` has the least total of ``wavefronts`` among ``tried`` swizzles; ``ideal``: without conflicts."""
 
     layout: Layout
     wavefronts: int
@@ -189,7 +190,7 @@ def best_swizzle(
 ) -> BestSwizzle:
     """The swizzle of ``layout`` under which the accesses together need the fewest wavefronts.
 
-    Optimal over the whole family ``per_element >= log2(longest vector)``, ``swizzle_len <= 5``, ``swizzle_len <= atom_len``
+    Optimal over the whole family ``per_element >= log2(longest vector)``, ``swizzle_len <= max_atom``, ``atom_len``
     up to the address width, both kinds: each is counted, or is the same map on this tile as one that was.  A smaller
     ``per_element`` would break a vector's contiguity.  Fewest bits win among equals.  A swizzle that leaves the tile's
     allocation isn't considered.

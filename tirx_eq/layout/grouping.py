@@ -20,8 +20,8 @@ def try_group(layout: TileLayout, shape: Sequence[Value]) -> tuple[TileLayout, t
 def group(layout: TileLayout, shape: Sequence[Value]) -> tuple[TileLayout, tuple[int, ...]]:
     """The same layout with iters split at the dimensions of ``shape``, and where each dimension's iters start.
 
-    Dimension d has the iters ``shard[seps[d]:seps[d + 1]]``.  Precondition: the shape has the layout's size, and at every
-    boundary one of the two extents divides the other; LayoutError names the iter and the dimension where it fails.
+    Dimension d has the iters ``shard[seps[d]:seps[d + 1]]``.  Precondition: the shape has the layout's size, and at
+    every boundary one of the two extents divides the other; LayoutError names the iter and the dimension.
     """
     dims = [as_value(e, "an extent of the shape") for e in shape]
     made: list[Iter] = []
@@ -29,13 +29,16 @@ def group(layout: TileLayout, shape: Sequence[Value]) -> tuple[TileLayout, tuple
     queue = [i for i in layout.shard if not (isinstance(i.extent, int) and i.extent == 1)]
     at = 0
     current: Iter | None = queue[0] if queue else None
+    last = layout.shard[-1] if layout.shard else Iter(1, 1)  # where a dimension of extent 1 is put
+    used_up = not queue
     for d, need in enumerate(dims):
         while not (isinstance(need, int) and need == 1):
             if current is None:
-                raise LayoutError(f"group: dimension {d} (extent {dims[d]}) needs {need} more elements than the layout has")
+                raise LayoutError(f"group: dimension {d} (extent {dims[d]}) needs {need} more elements than there are")
             whole = exact_div(need, current.extent)
             if whole is not None:
                 made.append(current)
+                last, used_up = current, True
                 need = whole
                 at += 1
                 current = queue[at] if at < len(queue) else None
@@ -43,20 +46,22 @@ def group(layout: TileLayout, shape: Sequence[Value]) -> tuple[TileLayout, tuple
             rest = exact_div(current.extent, need)
             if rest is None:
                 raise LayoutError(
-                    f"group: an iter of extent {current.extent} (stride {current.stride} on {current.axis.name}) doesn't nest "
-                    f"in dimension {d} of extent {dims[d]}: neither of {current.extent} and {need} divides the other"
+                    f"group: an iter of extent {current.extent} (stride {current.stride} on {current.axis.name}) "
+                    f"doesn't nest in dimension {d} of extent {dims[d]}: "
+                    f"neither of {current.extent} and {need} divides the other"
                 )
             made.append(Iter(need, mul(current.stride, rest), current.axis))
             current = Iter(rest, current.stride, current.axis)
+            used_up = False
             need = 1
-        if len(made) == seps[-1]:  # a dimension of extent 1 keeps one iter, with the stride that would come next
-            if current is not None:
-                made.append(Iter(1, mul(current.stride, current.extent), current.axis))
+        if len(made) == seps[-1]:  # a dimension of extent 1 keeps one iter
+            if used_up or current is None:
+                made.append(Iter(1, last.stride, last.axis))
             else:
-                made.append(Iter(1, 1))
+                made.append(Iter(1, mul(current.stride, current.extent), current.axis))
         seps.append(len(made))
     if current is not None and not (isinstance(current.extent, int) and current.extent == 1):
-        raise LayoutError(f"group: the shape {tuple(dims)} has fewer elements than the layout; an extent of {current.extent} is left")
+        raise LayoutError(f"group: the layout has {current.extent} times as many elements as the shape {tuple(dims)}")
     return TileLayout(tuple(made), layout.replica, layout.offset), tuple(seps)
 
 

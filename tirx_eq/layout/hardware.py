@@ -1,7 +1,7 @@
 """Layouts that the hardware dictates: shared-memory operands of ``tcgen05.mma``, tensor memory, ``tcgen05.ld``/``st``.
 
 Sources: PTX ISA, sections "Tensor Memory", "tcgen05 matrix descriptors: canonical layouts" and "tcgen05.ld: matrix
-fragments"; the operand layouts A to G of the data path.  All strides are in elements of the dtype unless said otherwise.
+fragments"; the operand layouts A to G of the data path.  Strides are in elements of the dtype unless said otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _bits(dtype: Any) -> int:
 
 
 def swizzle_for(dtype: Any, mode: Any) -> SwizzleLayout:
-    """The swizzle of a mode on *elements*: 16-byte cells are XORed by the row within 8, so M = log2(16 bytes / element)."""
+    """The swizzle of a mode on *elements*: 16-byte cells XORed by the row within 8, M = log2(16 bytes / element)."""
     per_element = (128 // _bits(dtype)).bit_length() - 1
     return SwizzleLayout(per_element, SwizzleMode.of(mode).value, 3)
 
@@ -73,9 +73,9 @@ def mma_atom_layout(dtype: Any, swizzle_mode: Any) -> ComposeLayout:
 def mma_shared_layout(dtype: Any, swizzle_mode: Any, shape: Sequence[Any]) -> ComposeLayout | TileLayout:
     """The K-major shared-memory layout of an operand of ``shape`` (…, rows, K) for ``tcgen05.mma`` and TMA.
 
-    Atoms of 8 rows x span follow each other along the rows first, then along K; leading dimensions (stages) are outermost.
-    Without a swizzle: core matrices of 8 rows x 16 bytes in the same order.  K must be a multiple of the span; rows a
-    multiple of 8 unless one span covers K.  LayoutError names the extent at fault.
+    Atoms of 8 rows x span follow each other along the rows first, then along K; leading dimensions (stages) are
+    outermost.  Without a swizzle: core matrices of 8 rows x 16 bytes in the same order.  K must be a multiple of the
+    span; rows a multiple of 8 unless one span covers K.  LayoutError names the extent at fault.
     """
     if len(shape) < 2:
         raise LayoutError(f"mma_shared_layout needs at least (rows, K), got the shape {tuple(shape)}")
@@ -90,7 +90,7 @@ def mma_shared_layout(dtype: Any, swizzle_mode: Any, shape: Sequence[Any]) -> Co
             f"({mode.span_bytes} bytes of {dtype}, mode {mode.name})"
         )
     if isinstance(rows, int) and rows % 8 and atoms != 1:
-        raise LayoutError(f"mma_shared_layout: {rows} rows isn't a multiple of 8, and K = {depth} needs {atoms} atoms per row")
+        raise LayoutError(f"mma_shared_layout: {rows} rows isn't a multiple of 8, and K = {depth} needs {atoms} atoms")
     iters = [Iter(rows, span), Iter(atoms, mul(rows, span)), Iter(span, 1)]
     stages = prod(dims[:-2])
     if stages != 1:
@@ -112,8 +112,8 @@ def mma_shared_layout(dtype: Any, swizzle_mode: Any, shape: Sequence[Any]) -> Co
 class Datapath:
     """Where row r, column c of an accumulator is: ``rows`` rows, columns cut into ``column_groups`` groups.
 
-    ``row_iters`` are (extent, lane stride); group g of the columns is ``group_lanes`` lanes further.  ``sub_slabs`` is the
-    number of places (16 lanes apart) at which a second accumulator fits.
+    ``row_iters`` are (extent, lane stride); each group of columns is ``group_lanes`` lanes further.  ``sub_slabs`` is
+    the number of places (16 lanes apart) at which a second accumulator fits.
     """
 
     rows: int
@@ -156,7 +156,9 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: Any, sub_slab: int = 0)
     columns = as_value(cols, "cols")
     width = exact_div(columns, row.column_groups)
     if width is None:
-        raise LayoutError(f"tmem_datapath_layout: {cols} columns aren't a multiple of {row.column_groups} (data path {datapath})")
+        raise LayoutError(
+            f"tmem_datapath_layout: {cols} columns aren't a multiple of {row.column_groups} (data path {datapath})"
+        )
     iters = [Iter(e, s, TLane) for e, s in row.row_iters]
     if row.column_groups > 1:
         iters.append(Iter(row.column_groups, row.group_lanes, TLane))
@@ -215,8 +217,8 @@ def tcgen05_atom_layout(instr_shape: str, tensor_shape: Sequence[int], dtype: An
     if instr_shape == "32x32b":
         return _whole_lanes(atom, rows, cols, packed)
     if cols % (atom.width * packed) or (repeat := cols // (atom.width * packed)) not in atom.repeats:
-        legal = ", ".join(str(atom.width * packed * r) for r in atom.repeats)
-        raise LayoutError(f"tcgen05_atom_layout: {instr_shape} of {dtype} can't have {cols} columns", hint=f"one of {legal}")
+        legal = "one of " + ", ".join(str(atom.width * packed * r) for r in atom.repeats)
+        raise LayoutError(f"tcgen05_atom_layout: {instr_shape} of {dtype} can't have {cols} columns", hint=legal)
     registers = repeat * atom.registers * packed
     iters = [Iter(4, 1, wid_in_wg)]
     if rows == 128:
@@ -237,8 +239,8 @@ def _digit(digit: tuple[int, int, int], packed: int) -> Iter:
 def _whole_lanes(atom: LoadAtom, rows: int, cols: int, packed: int) -> TileLayout:
     groups = 128 // rows
     if cols % (groups * packed) or cols // (groups * packed) not in atom.repeats:
-        legal = ", ".join(str(groups * packed * r) for r in atom.repeats)
-        raise LayoutError(f"tcgen05_atom_layout: 32x32b of {rows} rows can't have {cols} columns", hint=f"one of {legal}")
+        legal = "one of " + ", ".join(str(groups * packed * r) for r in atom.repeats)
+        raise LayoutError(f"tcgen05_atom_layout: 32x32b of {rows} rows can't have {cols} columns", hint=legal)
     iters = [Iter(rows, 1, tid_in_wg), Iter(cols // groups, 1)]
     if groups > 1:
         iters.insert(1, Iter(groups, rows, tid_in_wg))
@@ -275,8 +277,8 @@ def datapath_of(M: int, cta_group: int = 1, *, ws: bool = False, sparse: bool = 
 def scale_factor_layout(rows: Any, factors: int) -> TileLayout:
     """Block-scale factors in tensor memory as ``tcgen05.mma.block_scale`` reads them, 8-bit elements.
 
-    Row r is at lane r % 32 in each of the four 32-lane quarters (a replica), rows 32 apart in successive 32-bit columns,
-    ``factors`` (at most 4) bytes in one.  TCol counts bytes.
+    Row r is at lane r % 32 in each of the four 32-lane quarters (a replica), rows 32 apart in successive 32-bit
+    columns, ``factors`` (at most 4) bytes in one.  TCol counts bytes.
     """
     groups = exact_div(as_value(rows), 32)
     if groups is None:

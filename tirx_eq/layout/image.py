@@ -74,7 +74,7 @@ def _swizzled_bounds(layout: ComposeLayout) -> tuple[Value, Value]:
     swizzle = layout.swizzle
     low, high = tile_bounds(layout.tile, Axis.get("m"))
     if not isinstance(low, int) or not isinstance(high, int) or not layout.tile.is_constant():
-        raise LayoutError("span: the reach of a swizzle over symbolic extents isn't known", hint="give the extents as numbers")
+        raise LayoutError("span: the reach of a swizzle over symbolic extents isn't known", hint="give numbers")
     if swizzle.swizzle_len == 0:
         return low, high
     mask = swizzle.period - 1
@@ -85,15 +85,23 @@ def _swizzled_bounds(layout: ComposeLayout) -> tuple[Value, Value]:
 
 
 def _is_run(tile: TileLayout, low: int, high: int) -> bool:
-    """Whether the image on m is every integer of [low, high], evidently: sorted by stride, each digit fills up the last."""
+    """Whether the image on m is every integer of [low, high], evidently: each digit fills up the last."""
     reach = 1
-    parts = [(abs(int(i.stride)), int(i.extent)) for i in (*tile.shard, *tile.replica) if i.axis.name == "m"]  # type: ignore[arg-type]
-    for stride, extent in sorted(parts):
+    for stride, extent in sorted((abs(s), e) for e, s in digits_on(tile, "m")):
         if extent > 1 and stride > 0:
             if stride > reach:
                 return False
             reach += (extent - 1) * stride
     return reach == high - low + 1
+
+
+def digits_on(tile: TileLayout, axis: str) -> list[tuple[int, int]]:
+    """(extent, stride) of every iter of a constant tile on ``axis``, copies included."""
+    return [
+        (int(i.extent), int(i.stride))  # type: ignore[arg-type]
+        for i in (*tile.shard, *tile.replica)
+        if i.axis.name == axis
+    ]
 
 
 def memory_values(layout: Layout) -> Any:
@@ -113,7 +121,7 @@ def memory_values(layout: Layout) -> Any:
             continue
         extent = int(it.extent)  # type: ignore[arg-type]
         if len(values) * extent > ENUMERATION_LIMIT:
-            raise LayoutError(f"the image of the layout has more than {ENUMERATION_LIMIT} candidates; it can't be enumerated")
+            raise LayoutError(f"the layout's image has over {ENUMERATION_LIMIT} candidates; it can't be enumerated")
         steps = np.arange(extent, dtype=np.int64) * int(it.stride)  # type: ignore[arg-type]
         values = np.unique((values[:, None] + steps[None, :]).ravel())
     if isinstance(layout, ComposeLayout):

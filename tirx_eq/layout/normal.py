@@ -7,8 +7,8 @@ Plain part, unique by a theorem: shifting each axis's copies to start at 0 (the 
 * replica: per axis the *set*, written as a canonical list of progressions (:mod:`.replicas`);
 * offset: zero entries dropped, sorted by axis.
 
-Swizzles are in :mod:`.swizzle_normal`.  With symbolic values the same steps are done as far as the values show; the form
-is then right but not complete.
+Swizzles are in :mod:`.swizzle_normal`.  With symbolic values the same steps are done as far as the values show; the
+form is then right but not complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The notation for tile layouts: ``S[extents : strides] + R[extents : strides] + offset``.
 
-``S`` is the shard (where element x goes), ``R`` the replica (which further places hold it), an offset is ``n`` on axis m
-or ``n @ axis``.  A stride without axis is on ``m``; strides that are left out are row-major.
+``S`` is the shard (where element x goes), ``R`` the replica (which further places hold it), an offset is ``n`` on axis
+m or ``n @ axis``.  A stride without axis is on ``m``; strides that are left out are row-major.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .value import Value, add, as_value, mul
 
 @dataclass(frozen=True)
 class Spec:
-    """Shard, replica and offset as written, each iter ``(extent, stride, axis)``; ``TileLayout(spec)`` makes the layout."""
+    """Shard, replica and offset as written, iters as ``(extent, stride, axis)``; ``TileLayout(spec)`` is the layout."""
 
     shard: tuple[tuple[Value, Value, Axis], ...] = ()
     replica: tuple[tuple[Value, Value, Axis], ...] = ()

@@ -1,7 +1,7 @@
 """Sets of copies: a replica on one axis as a set of integers, and its canonical list of progressions.
 
-Several lists of progressions can have the same sum set ({R[2:3], R[4:2], R[4:2]} = {R[2:5], R[3:2], R[3:3]}), so the set
-decides: two replicas are equal if their shifted sets are.
+Several lists of progressions can have the same sum set ({R[2:3], R[4:2], R[4:2]} = {R[2:5], R[3:2], R[3:3]}), so the
+set decides: two replicas are equal if their shifted sets are.
 """
 
 from __future__ import annotations

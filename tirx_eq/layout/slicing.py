@@ -1,7 +1,7 @@
 """The layout of a box of a buffer.
 
-``slice_layout(L, shape, region)`` gives L' over the region's extents with ``L'(c) = L(begin + c)`` for every c in the box,
-or a LayoutError: there is no third outcome.  Within a swizzle the tile is sliced (the begin ends up inside the XOR).
+``slice_layout(L, shape, region)`` gives L' over the region's extents with ``L'(c) = L(begin + c)`` for every c in the
+box, or a LayoutError: there is no third outcome.  Within a swizzle the tile is sliced: the begin is inside the XOR.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def slice_layout(layout: Layout, shape: Sequence[Any], region: Sequence[Any]) ->
         if isinstance(extent, int) and extent < 1:
             raise LayoutError(f"slice: dimension {d} of the region is empty (extent {extent})")
         end = add(begin, extent)
-        if isinstance(begin, int) and begin < 0 or isinstance(end, int) and isinstance(whole, int) and end > whole:
+        beyond = isinstance(end, int) and isinstance(whole, int) and end > whole
+        if (isinstance(begin, int) and begin < 0) or beyond:
             raise LayoutError(f"slice: dimension {d}: [{begin}, {end}) isn't inside [0, {whole})")
     if isinstance(layout, SwizzleLayout):
         return ComposeLayout(layout, _slice_tile(default_layout(dims), dims, ranges))

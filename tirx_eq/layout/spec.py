@@ -15,7 +15,7 @@ from .tile import Iter, TileLayout
 def from_json(data: Mapping[str, Any]) -> Layout:
     """The layout of a dict ``{"kind": "tile" | "swizzle" | "compose", ...}``.
 
-    A compose may hold its swizzle as a dict or spelled out (``per_element``, ``swizzle_len``, ``atom_len``, ``swizzle_inner``).
+    A compose may hold its swizzle as a dict or spelled out as fields of its own.
     LayoutError names the field that is missing or wrong.
     """
     if not isinstance(data, Mapping):
@@ -44,7 +44,8 @@ def _swizzle(data: Mapping[str, Any]) -> SwizzleLayout:
 def _tile(data: Mapping[str, Any]) -> TileLayout:
     if "shard" not in data:
         raise LayoutError("layout specification: a tile needs the field 'shard'")
-    return TileLayout(_iters(data["shard"], "shard"), _iters(data.get("replica", ()), "replica"), data.get("offset", {}))
+    shard, replica = _iters(data["shard"], "shard"), _iters(data.get("replica", ()), "replica")
+    return TileLayout(shard, replica, data.get("offset", {}))
 
 
 def _iters(rows: Any, what: str) -> tuple[Iter, ...]:

@@ -102,7 +102,7 @@ class SwizzleLayout(Layout):
         if shape is not None:
             return {"m": self.permute(flatten(coord, shape))}
         if len(coord) != 1:
-            raise LayoutError(f"apply: a bare swizzle takes one flat index, got {len(coord)} coordinates", hint="give shape=")
+            raise LayoutError(f"apply: a bare swizzle takes one index, got {len(coord)}", hint="give shape=")
         return {"m": self.permute(coord[0])}
 
     def evaluate(self, flat: np.ndarray) -> dict[str, np.ndarray]:

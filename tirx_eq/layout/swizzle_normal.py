@@ -1,8 +1,8 @@
 """Canonical form of a swizzle over a tile.
 
-Among all (swizzle, tile) pairs with the same meaning, the one with the fewest swizzle bits is chosen, then the inner kind,
-then the least ``atom_len``, then the least ``per_element``.  The choice depends on the meaning only, so it is canonical; a swizzle that
-can't act (short tile, coarse strides, constant phase, ``swizzle_len`` 0) comes out as a plain tile.
+Among all (swizzle, tile) pairs with the same meaning, the one with the fewest swizzle bits is chosen, then the inner
+kind, then the least ``atom_len``, then the least ``per_element``.  The choice depends on the meaning only, so it is
+canonical; a swizzle that can't act (short tile, coarse strides, constant phase, ``swizzle_len`` 0) comes out as a tile.
 
 Two procedures find it.  If the address is an affine map over GF(2) of the index bits, a tile of digits is plain exactly
 if every address bit depends on at most one index bit.  An address bit that depends on two is *bad*; the target bits of
@@ -13,6 +13,7 @@ steps for w address bits.  Otherwise the values are tabulated and all parameters
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .axis import Axis, m
 from .base import Layout
@@ -21,6 +22,9 @@ from .normal import canonical_replica, canonical_tile, fuse_shard, sorted_offset
 from .swizzle import SwizzleLayout
 from .tile import Iter, TileLayout
 from .value import is_power_of_two
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: most values (elements times copies) that are tabulated for the search over all swizzles.
 TABLE_LIMIT = 4096
@@ -59,8 +63,8 @@ def _assemble(swizzle: SwizzleLayout | None, tile: TileLayout) -> Layout:
 def index_columns(shard: Sequence[Iter], offset: int) -> list[int] | None:
     """Address columns over GF(2), first index bit first, if the digits' address is affine over GF(2); else None.
 
-    The address on m is ``offset`` XOR the columns of the index bits that are set.  Exact: a sum of digits is affine over
-    GF(2) if and only if the bits that the steps change, seen from the offset, are disjoint.
+    The address on m is ``offset`` XOR the columns of the index bits that are set.  Exact: a sum of digits is affine
+    over GF(2) if and only if the bits that the steps change, seen from the offset, are disjoint.
     """
     columns: list[int] = []
     used = 0
@@ -182,11 +186,10 @@ def _by_table(swizzle: SwizzleLayout, tile: TileLayout) -> tuple[SwizzleLayout |
     return None
 
 
-def _candidates(table: object) -> list[SwizzleLayout]:
+def _candidates(table: np.ndarray) -> list[SwizzleLayout]:
     """Every swizzle whose action could differ on these values, in the canonical order."""
     import numpy as np
 
-    assert isinstance(table, np.ndarray)
     moving = int(np.bitwise_or.reduce((table ^ table.flat[0]).ravel()))
     width = max(int(table.max()).bit_length(), int(table.min()).bit_length(), 1)
     made = []
@@ -201,29 +204,31 @@ def _candidates(table: object) -> list[SwizzleLayout]:
     return made
 
 
-def _plain_sets(table: object, others: dict[str, object]) -> tuple[list[tuple[int, int, str]], list[int], int] | None:
+def _plain_sets(
+    table: np.ndarray, others: dict[str, np.ndarray]
+) -> tuple[list[tuple[int, int, str]], list[tuple[int, int]], int] | None:
     """(digits, copies, start) if every row of the table is one set shifted by a plain address; else None."""
-    import numpy as np
-
+    from .replicas import decompose
     from .table import plain_digits
 
-    assert isinstance(table, np.ndarray)
     base = table[:, 0]
     if table.shape[1] > 1 and not (table - base[:, None] == table[0] - base[0]).all():
         return None
-    digits = plain_digits({**others, "m": base})  # type: ignore[dict-item]
+    digits = plain_digits({**others, "m": base})
     if digits is None:
         return None
-    return digits, [int(x) for x in table[0] - base[0]], int(base[0])
+    try:
+        copies = decompose([int(x) for x in table[0] - base[0]])
+    except ValueError:
+        return None
+    return digits, copies, int(base[0])
 
 
 def _tile_of_table(
-    tile: TileLayout, digits: Sequence[tuple[int, int, str]], copies: Sequence[int], start: int
+    tile: TileLayout, digits: Sequence[tuple[int, int, str]], copies: Sequence[tuple[int, int]], start: int
 ) -> TileLayout:
-    from .replicas import decompose
-
     replica = [i for i in tile.replica if i.axis != m]
-    replica.extend(Iter(e, s) for e, s in decompose(copies))
+    replica.extend(Iter(e, s) for e, s in copies)
     offset = {**tile.offset, m: start}
     made, _ = canonical_replica(replica, offset)
     return TileLayout(tuple(Iter(e, s, Axis.get(a)) for e, s, a in digits), made, sorted_offset(offset))

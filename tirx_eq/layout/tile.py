@@ -1,8 +1,8 @@
 """``TileLayout``: digits of the index times strides on named axes, plus copies, plus an offset.
 
 For flat index x (row-major over any shape of the right size) the shard splits x into digits, last iter fastest:
-``c_k = x // (e_{k+1} * … * e_n) % e_k``; the base point is ``sum of c_k * stride_k`` per axis plus the offset.  The replica
-adds every combination ``r_t * stride_t`` with ``0 <= r_t < extent_t``: the element is held at each of these places.
+``c_k = x // (e_{k+1} * … * e_n) % e_k``; the base point is ``sum of c_k * stride_k`` per axis plus the offset.  The
+replica adds every combination ``r_t * stride_t`` with ``0 <= r_t < extent_t``: each of these places holds the element.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Iter:
 
 @node("layout.TileLayout")
 class TileLayout(Layout):
-    """Shard, replica and offset; usually written ``TileLayout(S[(128, 64) : (64, 1)] + R[2 : 64 @ TLane] + 5 @ TCol)``."""
+    """Shard, replica and offset; usually ``TileLayout(S[(128, 64) : (64, 1)] + R[2 : 64 @ TLane] + 5 @ TCol)``."""
 
     shard: tuple[Iter, ...]
     replica: tuple[Iter, ...] = ()
@@ -97,6 +97,10 @@ class TileLayout(Layout):
             yield i.extent
             yield i.stride
         yield from self.offset.values()
+
+    def tile(self, outer: TileLayout, outer_shape: Sequence[Any], inner_shape: Sequence[Any]) -> Layout:
+        """The reference's name for :meth:`tiled` (on a ComposeLayout, ``tile`` is the tile layout itself)."""
+        return self.tiled(outer, outer_shape, inner_shape)
 
     # -- meaning ----------------------------------------------------------------------------------------------------
 
@@ -174,8 +178,9 @@ class TileLayout(Layout):
             name = it.axis.name
             out[name] = out[name] + part if name in out else part
         for axis, value in self.offset.items():
+            shift = int(value)  # type: ignore[arg-type]
             base = out.get(axis.name)
-            out[axis.name] = np.full(rest.shape, int(value)) if base is None else base + int(value)  # type: ignore[arg-type]
+            out[axis.name] = np.full(rest.shape, shift, dtype=np.int64) if base is None else base + shift
         return out
 
     # -- text -------------------------------------------------------------------------------------------------------

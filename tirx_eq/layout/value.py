@@ -43,7 +43,9 @@ def add(a: Value, b: Value) -> Value:
 
 def mul(a: Value, b: Value) -> Value:
     """Product; a constant zero gives 0."""
-    if isinstance(a, int) and a == 0 or isinstance(b, int) and b == 0:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
         return 0
     return as_value(a * b)
 
@@ -130,7 +132,7 @@ def _variables(value: Any) -> list[Var]:
 
 
 def equal_values(a: Value, b: Value) -> bool:
-    """Whether two values are the same polynomial: sure if True, and False means "not shown", unless both are numbers."""
+    """Whether two values are the same polynomial: True is sure, False means "not shown" unless both are numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     return same(a, b) or polynomial(a) == polynomial(b)
