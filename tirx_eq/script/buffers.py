@@ -24,7 +24,7 @@ from ..ir import (
 )
 from ..ir import dtype as dt
 from .builder import current, emit, maybe_current
-from .linear import simplified
+from ..ir.linear import simplified
 from .values import as_expr, dtype_name
 
 DEFAULT = "default"
@@ -255,7 +255,14 @@ def decl_buffer(
     made = buffer(
         shape, dtype, data, strides, elem_offset, byte_offset, scope, align, offset_factor, layout, allocated_addr
     )
-    emit(DeclBuffer, made, None if data is None else as_expr(data))
+    if data is not None:
+        emit(DeclBuffer, made, as_expr(data))
+    elif allocated_addr is not None:
+        emit(DeclBuffer, made)
+    elif scope == "tmem":
+        raise IRError("decl_buffer in tmem needs allocated_addr, the column address of the storage")
+    else:  # a view of nothing is an allocation, as in TIRx
+        emit(AllocBuffer, made, {})
     return made
 
 

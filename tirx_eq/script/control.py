@@ -29,7 +29,7 @@ from ..ir import (
 )
 from ..ir import dtype as dt
 from .builder import Frame, IfFrame, attr_frame, current, emit, while_frame
-from .linear import difference
+from ..ir.linear import difference
 from .values import Dtype, as_expr, new_var, pointer_type
 
 #: calls that stand for statements
@@ -50,17 +50,22 @@ class ForFrame(Frame):
         return body
 
 
-def _loop(kind: str, start: Any, stop: Any, annotations: Any = None, step: Any = None, thread: Any = None) -> dict:
-    low, high = _bounds(start, stop)
+def _loop(
+    kind: str, start: Any, stop: Any, annotations: Any = None, step: Any = None, thread: Any = None, extent: Any = None
+) -> dict[str, Any]:
+    low, high = _bounds(start, stop if extent is None else start)
     if step is not None:
         step = as_expr(step)
         if isinstance(step, IntImm) and int(step) < 1:
             raise IRError(f"the step of a loop must be positive, got {int(step)}")
     binding = None
     if thread is not None:
-        binding = IterVar(None, Var("iter", PrimType("int32")), "ThreadIndex", thread)
+        binding = thread
+        if isinstance(thread, str):
+            binding = IterVar(None, Var("iter", PrimType("int32")), "ThreadIndex", thread)
+    size = difference(high, low) if extent is None else as_expr(extent)
     return {
-        "loop_var": new_var(PrimType(low.dtype)), "min": low, "extent": difference(high, low), "kind": kind,
+        "loop_var": new_var(PrimType(low.dtype)), "min": low, "extent": size, "kind": kind,
         "thread_binding": binding, "annotations": dict(annotations or {}), "step": step,
     }  # fmt: skip
 
@@ -84,18 +89,24 @@ def _bounds(start: Any, stop: Any) -> tuple[Expr, Expr]:
 
 
 def serial(
-    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None, unroll: bool | None = None
-) -> ForFrame:
-    """A loop over start, start+step, … below stop (``serial(n)`` from 0)."""
+    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None, unroll: bool | None = None,
+    extent: Any = None,
+) -> ForFrame:  # fmt: skip
+    """A loop over start, start+step, … below stop (``serial(n)`` from 0).
+
+    ``extent`` instead of ``stop`` gives the number of values as it stands.
+    """
     notes = dict(annotations or {})
     if unroll is not None:
         notes["pragma_unroll" if unroll else "disable_unroll"] = True
-    return ForFrame([_loop("serial", start, stop, notes, step)])
+    return ForFrame([_loop("serial", start, stop, notes, step, None, extent)])
 
 
 def _kind_of_loop(kind: str, doc: str) -> Callable[..., ForFrame]:
-    def make(start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None) -> ForFrame:
-        return ForFrame([_loop(kind, start, stop, annotations, step)])
+    def make(
+        start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None, extent: Any = None
+    ) -> ForFrame:
+        return ForFrame([_loop(kind, start, stop, annotations, step, None, extent)])
 
     make.__doc__ = doc
     return make
@@ -106,13 +117,15 @@ vectorized = _kind_of_loop("vectorized", "A loop whose iterations are the lanes 
 unroll = _kind_of_loop("unrolled", "A loop that is unrolled.")
 
 
-def thread_binding(start: Any, stop: Any = None, thread: str | None = None, *, annotations: Any = None) -> ForFrame:
+def thread_binding(
+    start: Any, stop: Any = None, thread: Any = None, *, annotations: Any = None, step: Any = None, extent: Any = None
+) -> ForFrame:
     """A loop whose iterations are threads: ``thread_binding(128, thread="threadIdx.x")``."""
     if thread is None and isinstance(stop, str):
         stop, thread = None, stop
     if thread is None:
-        raise IRError("thread_binding needs the thread axis, for example thread=\"threadIdx.x\"")
-    return ForFrame([_loop("thread_binding", start, stop, annotations, None, thread)])
+        raise IRError('thread_binding needs the thread axis, for example thread="threadIdx.x"')
+    return ForFrame([_loop("thread_binding", start, stop, annotations, step, thread, extent)])
 
 
 def grid(*extents: Any) -> ForFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..errors import IRError
@@ -34,52 +35,30 @@ from ..ir import (
 from ..ir import arith
 from ..ir import dtype as dt
 from ..ir.arith import binary, match_types
+from ..ir.scalar_functions import BIT_OPERATIONS, SCALAR_FUNCTIONS
 from .values import as_expr, dtype_name
 
-#: one operand; the result has its dtype
-UNARY = (
-    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
-    "asin", "acos", "atan", "asinh", "acosh", "atanh", "tanh", "sigmoid", "erf", "popcount", "clz",
-)  # fmt: skip
-#: rounding; a constant is rounded at once
-ROUNDING = ("floor", "ceil", "round", "trunc", "nearbyint")
-#: two operands of one dtype
-BINARY = ("fmod", "atan2", "copysign", "hypot", "nextafter", "ldexp")
-#: one operand; the result is bool
-PREDICATES = ("isnan", "isinf", "isfinite")
 
+def _from_table(name: str, count: int, result: str) -> Callable[..., Expr]:
+    """A call of ``tirx.<name>`` with the operands as they are; numbers take the dtype of the first operand."""
+    follows_first = result == "=0"
 
-def _unary(name: str) -> Callable[[Any], Expr]:
-    op = Op.get(f"tirx.{name}") if Op.exists(f"tirx.{name}") else None
-
-    def apply(x: Any) -> Expr:
-        value = as_expr(x)
-        result = "int32" if name == "clz" else value.dtype
-        return Call(result, op or Op.get(f"tirx.{name}"), (value,))
+    def apply(*args: Any) -> Expr:
+        if len(args) != count:
+            raise IRError(f"{name} takes {count} operands, got {len(args)}")
+        first = as_expr(args[0]) if args else None
+        rest = [as_expr(a, first.dtype if follows_first and first is not None else None) for a in args[1:]]
+        values = ([first] if first is not None else []) + rest
+        if result.startswith("="):
+            dtype = values[int(result[1:])].dtype  # type: ignore[union-attr]
+        elif result == "?":
+            dtype = dt.with_lanes("bool", dt.lanes(values[0].dtype))  # type: ignore[union-attr]
+        else:
+            dtype = result
+        return call(f"tirx.{name}", dtype, *values)
 
     apply.__name__ = name
     apply.__doc__ = f"A call of ``tirx.{name}``."
-    return apply
-
-
-def _binary(name: str) -> Callable[[Any, Any], Expr]:
-    def apply(x: Any, y: Any) -> Expr:
-        a = as_expr(x)
-        b = as_expr(y, a.dtype)
-        return call(f"tirx.{name}", a.dtype, a, b)
-
-    apply.__name__ = name
-    apply.__doc__ = f"A call of ``tirx.{name}``."
-    return apply
-
-
-def _predicate(name: str) -> Callable[[Any], Expr]:
-    def apply(x: Any) -> Expr:
-        value = as_expr(x)
-        return call(f"tirx.{name}", dt.with_lanes("bool", dt.lanes(value.dtype)), value)
-
-    apply.__name__ = name
-    apply.__doc__ = f"A call of ``tirx.{name}``, giving bool."
     return apply
 
 
@@ -170,12 +149,6 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
 def _condition(value: Any) -> Expr:
     condition = as_expr(value)
     return condition if dt.kind(condition.dtype) == "bool" else const(bool(value), "bool")
-
-
-def fma(x: Any, y: Any, z: Any) -> Expr:
-    """``x * y + z`` with one rounding."""
-    a = as_expr(x)
-    return call("tirx.fma", a.dtype, a, as_expr(y, a.dtype), as_expr(z, a.dtype))
 
 
 def cast_value(value: Any, dtype: Any) -> Expr:
@@ -301,27 +274,9 @@ def _operand(value: Any) -> Any:
     return value if isinstance(value, (tuple, Op)) else as_expr(value)
 
 
-def simple_call(name: str, dtype: str) -> Callable[..., Expr]:
-    """A call of ``tirx.<name>`` with a fixed dtype."""
-
-    def make(*args: Any) -> Expr:
-        return call_args(f"tirx.{name}", dtype, args)
-
-    make.__name__ = name
-    make.__doc__ = f"A call of ``tirx.{name}``."
-    return make
-
-
-def same_type_call(name: str, operand: int = 0) -> Callable[..., Expr]:
-    """A call of ``tirx.<name>`` with the dtype of one operand."""
-
-    def make(*args: Any) -> Expr:
-        values = [as_expr(a) if not isinstance(a, str) else a for a in args]
-        return call_args(f"tirx.{name}", values[operand].dtype, values)
-
-    make.__name__ = name
-    make.__doc__ = f"A call of ``tirx.{name}`` with the dtype of operand {operand}."
-    return make
+def dp4a(*args: Any) -> Expr:
+    """Dot product of four bytes, plus an accumulator."""
+    return call("tirx.dp4a", "int32", *(as_expr(a) for a in args))
 
 
 def ptr_byte_offset(pointer: Any, offset: Any, dtype: Any) -> Expr:
@@ -330,24 +285,16 @@ def ptr_byte_offset(pointer: Any, offset: Any, dtype: Any) -> Expr:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{n: _unary(n) for n in UNARY + ROUNDING},
-    **{n: _binary(n) for n in BINARY},
-    **{n: _predicate(n) for n in PREDICATES},
-    **{n: _bit(n) for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")},
-    "bitwise_not": arith.bitwise_not, "abs": abs_, "fabs": abs_, "pow": pow_, "power": pow_, "min": min_, "max": max_,
+    **{n: _from_table(n, count, result) for n, (count, result) in SCALAR_FUNCTIONS.items() if count >= 0},
+    **{n: typed_call(n) for n, (_, result) in SCALAR_FUNCTIONS.items() if result == "@"},
+    **{n: _bit(n) for n in BIT_OPERATIONS},
+    "bitwise_not": arith.bitwise_not, "abs": abs_, "pow": pow_, "power": pow_, "min": min_, "max": max_,
     "floordiv": floordiv, "floormod": floormod, "truncdiv": truncdiv, "truncmod": truncmod, "ceildiv": ceildiv,
-    "Select": select, "if_then_else": if_then_else, "fma": fma, "cast": cast_value, "Cast": cast_node,
+    "Select": select, "if_then_else": if_then_else, "cast": cast_value, "Cast": cast_node,
     "ramp": ramp, "Ramp": ramp, "broadcast": broadcast, "Broadcast": broadcast, "Shuffle": shuffle,
     "And": logical_and, "Or": logical_or, "Not": logical_not,
     "address_of": address_of, "type_annotation": type_annotation, "tvm_access_ptr": access_pointer,
     "reinterpret": reinterpret, "tvm_storage_sync": storage_sync, "ptr_byte_offset": ptr_byte_offset,
-    "call_intrin": call_intrin, "call_extern": typed_call("call_extern"),
-    "call_pure_extern": typed_call("call_pure_extern"), "vectorlow": typed_call("vectorlow"),
-    "vectorhigh": typed_call("vectorhigh"), "vectorcombine": typed_call("vectorcombine"),
-    "likely": simple_call("likely", "bool"), "assume": simple_call("assume", "bool"),
-    "isnullptr": simple_call("isnullptr", "bool"), "undef": simple_call("undef", "int32"),
-    "handle_add_byte_offset": simple_call("handle_add_byte_offset", "handle"),
-    "thread_return": simple_call("thread_return", "void"), "break_loop": simple_call("break_loop", "void"),
-    "continue_loop": simple_call("continue_loop", "void"), "filter": simple_call("filter", "bool"),
-    "selector": simple_call("selector", "bool"),
+    "call_intrin": call_intrin, "break_loop": partial(call, "tirx.break_loop", "void"),
+    "continue_loop": partial(call, "tirx.continue_loop", "void"), "dp4a": dp4a,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from .. import ir
 from .. import layout as layouts
 from ..errors import IRError
 from ..ir import Buffer, BufferRegion
+from ..ir.linear import difference
 from . import buffers, control, macros, math, meta, pools, scopes, tile, values
 from .builder import current, else_frame, then_frame
 from .intrinsics import make_namespaces
@@ -37,9 +39,52 @@ def _static_assert(condition: Any, message: str = "") -> None:
         raise IRError(f"static assertion failed: {message}" if message else "static assertion failed")
 
 
-def _make_range(begin: Any, end: Any) -> ir.Range:
-    start, stop = values.as_expr(begin), values.as_expr(end)
-    return ir.Range(start, stop - start)
+class _RangeMaker:
+    """``Tx.Range(begin, end)`` and ``Tx.Range.from_min_extent(begin, extent)``."""
+
+    def __call__(self, begin: Any, end: Any) -> ir.Range:
+        start = values.as_expr(begin)
+        return ir.Range(start, difference(values.as_expr(end), start))
+
+    @staticmethod
+    def from_min_extent(begin: Any, extent: Any) -> ir.Range:
+        """The range of ``extent`` values from ``begin`` on."""
+        return ir.Range(values.as_expr(begin), values.as_expr(extent))
+
+
+def _comm_reducer(combiner: Callable[..., Any], identity: Any) -> ir.CommReducer:
+    """A commutative reduction: a function of two values (or of two groups of them), and the neutral elements."""
+    neutral = tuple(values.as_expr(i) for i in identity)
+    names = list(inspect.signature(combiner).parameters)
+    if len(names) != 2 * len(neutral):
+        raise IRError(f"the combiner takes {len(names)} values for {len(neutral)} neutral elements")
+    variables = tuple(ir.Var(n, ir.PrimType(e.dtype)) for n, e in zip(names, neutral + neutral))
+    result = combiner(*variables)
+    results = tuple(values.as_expr(r) for r in (result if isinstance(result, tuple) else (result,)))
+    half = len(neutral)
+    return ir.CommReducer(variables[:half], variables[half:], results, neutral)
+
+
+def _reduce(combiner: Any, source: Any, axis: Any, condition: Any, value_index: int, init: Any = ()) -> ir.Reduce:
+    """A reduction of ``source[value_index]`` over ``axis`` where ``condition`` holds."""
+    sources, inits = (tuple(values.as_expr(e) for e in part) for part in (source, init))
+    return ir.Reduce(combiner, sources, inits, tuple(axis), values.as_expr(condition), int(value_index))
+
+
+def _iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> ir.IterVar:
+    """A variable over a range, with a kind of iteration."""
+    return ir.IterVar(dom, ir.Var(var) if isinstance(var, str) else var, iter_type, thread_tag)
+
+
+def _buffer_load(buffer: Buffer, indices: Any, predicate: Any = None) -> ir.BufferLoad:
+    """The element at ``indices``, read where ``predicate`` holds."""
+    keys = tuple(values.as_expr(i) for i in (indices if isinstance(indices, (list, tuple)) else [indices]))
+    return ir.BufferLoad(buffer, keys, None if predicate is None else values.as_expr(predicate))
+
+
+def _buffer_region(buffer: Buffer, region: Any) -> BufferRegion:
+    """The region with these ranges."""
+    return BufferRegion(buffer, tuple(region))
 
 
 def make_table() -> dict[str, Any]:
@@ -55,7 +100,7 @@ def make_table() -> dict[str, Any]:
     table["select"] = tile.FUNCTIONS["select"]
     for node in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE"):
         table[node] = math.node_builder(getattr(ir, node))
-    for node in ("IntImm", "FloatImm", "StringImm", "Var", "IterVar", "CommReducer", "Reduce", "Call", "ExecScope", "ScopeIdDef"):
+    for node in ("IntImm", "FloatImm", "StringImm", "Var", "IterVar", "Opaque", "Op", "PrimType", "PointerType", "ExecScope"):
         table[node] = getattr(ir, node)
     for layout_name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "Layout", "Iter", "S", "R", "Axis"):
         table[layout_name] = getattr(layouts, layout_name)
@@ -80,7 +125,8 @@ def make_table() -> dict[str, Any]:
         "evaluate": control.evaluate, "bind": control.bind, "Bind": control.bind, "Let": control.let_expr,
         "Assert": control.assert_stmt, "Return": control.return_stmt, "Break": control.break_stmt,
         "Continue": control.continue_stmt, "func_attr": control.func_attr, "func_ret": control.func_ret,
-        "static_assert": _static_assert, "Range": _make_range,
+        "static_assert": _static_assert, "Range": _RangeMaker(), "comm_reducer": _comm_reducer, "Reduce": _reduce,
+        "iter_var": _iter_var, "BufferLoad": _buffer_load, "BufferRegion": _buffer_region,
         "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
     })  # fmt: skip
     return table

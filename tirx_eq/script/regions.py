@@ -8,7 +8,7 @@ from ..errors import IRError
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IntImm, Ramp, Range
 from ..ir import dtype as dt
 from .buffers import store_index
-from .linear import difference
+from ..ir.linear import difference
 from .values import as_expr
 
 

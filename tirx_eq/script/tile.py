@@ -27,7 +27,7 @@ from ..ir import (
 )
 from ..ir.op import TILE_PREFIX
 from .builder import Frame, current, emit
-from .linear import simplified
+from ..ir.linear import simplified
 from .regions import as_region
 from .values import as_expr
 

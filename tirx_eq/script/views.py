@@ -16,7 +16,7 @@ from ..ir import Buffer, Call, Expr, IntImm, Op, call
 from ..ir import dtype as dt
 from ..layout.grouping import group
 from .buffers import decl_buffer
-from .linear import simplified
+from ..ir.linear import simplified
 from .values import Dtype, as_expr, dtype_name
 
 
@@ -208,7 +208,7 @@ def _commutes(swizzle: Any, offset: Any) -> bool:
 def _multiple_of(offset: Any, n: int) -> bool:
     if isinstance(offset, (int, IntImm)):
         return int(offset) % n == 0
-    from .linear import linear_form
+    from ..ir.linear import linear_form
 
     terms, rest = linear_form(offset)
     return rest % n == 0 and all(k % n == 0 for k in terms.values())

@@ -6,8 +6,9 @@ here.
 
 from __future__ import annotations
 
-from ..ir import Add, Cast, Expr, FloorDiv, IntImm, Mul, Sub, const
-from ..ir import dtype as dt
+from . import dtype as dt
+from .arith import const
+from .expr import Add, Cast, Expr, FloorDiv, IntImm, Mul, Sub
 
 
 def linear_form(e: Expr) -> tuple[dict[Expr, int], int]:
@@ -49,7 +50,8 @@ def simplified(e: Expr) -> Expr:
     kept = {atom: k for atom, k in terms.items() if k}
     if not kept:
         return const(rest, e.dtype)
-    if len(kept) == len(terms) and _count(e) <= sum(1 for _ in kept) + (1 if rest else 0):
+    nested = isinstance(e, Sub) and isinstance(e.b, (Add, Sub))
+    if not nested and len(kept) == len(terms) and _count(e) <= len(kept) + (1 if rest else 0):
         return e
     return _rebuild(kept, rest, e.dtype)
 
