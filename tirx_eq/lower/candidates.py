@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ..egraph.engine import Engine
 from ..egraph.rules import Rule, read_files, rules_of
-from ..errors import LoweringError, RuleError
+from ..errors import LoweringError, RuleError, Span
 from .conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from .context import CallContext
 from .machine import Price
@@ -237,7 +237,15 @@ def _pick(
     return Choice(c, candidates[0], tuple(candidates), rejected)
 
 
-def _no_candidate(c: CallContext, rejected: dict[str, tuple[Rejection, ...]]) -> LoweringError:
+class NoCandidate(LoweringError):
+    """No variant lowers a call; ``rejected`` tells per rule which condition failed, and why."""
+
+    def __init__(self, message: str, rejected: dict[str, tuple[Rejection, ...]], span: Span | None) -> None:
+        super().__init__(message, span=span)
+        self.rejected = rejected
+
+
+def _no_candidate(c: CallContext, rejected: dict[str, tuple[Rejection, ...]]) -> NoCandidate:
     lines = []
     for rule, failures in rejected.items():
         # One line per variant is what a reader needs: the failure that came furthest.
@@ -245,6 +253,6 @@ def _no_candidate(c: CallContext, rejected: dict[str, tuple[Rejection, ...]]) ->
         lines.append(f"  {rule.split('/', 1)[1]}: {shown}")
     what = f"dispatch='{c.call.dispatch}'" if c.call.dispatch else "any variant"
     operands = ", ".join(f"{o.name}={o.buffer.name}{list(o.extents)}" for o in c.operands.values())
-    return LoweringError(
-        f"'{c.op}' at {c.scope} scope can't be lowered by {what} ({operands}):\n" + "\n".join(lines), span=c.span
+    return NoCandidate(
+        f"'{c.op}' at {c.scope} scope can't be lowered by {what} ({operands}):\n" + "\n".join(lines), rejected, c.span
     )

@@ -10,7 +10,7 @@ from ..ir import IntImm, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import InstructionDescriptor, MatrixDescriptor, element_address
-from .conditions import F16_KINDS, MMA_K, mma_shape
+from .conditions.gemm import F16_KINDS, MMA_K, mma_shape
 from .context import CallContext
 from .indices import Indices
 from .program import Block, If, Index, Instruction, Pointer, walk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..conditions import PACKED_CASTS, SCALAR_CASTS
+from ..conditions.casts import PACKED_CASTS, SCALAR_CASTS
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, Node, Temp, instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import LoweringError
 from ...ir import IntImm, cast, const
 from ...ptx.descriptor import InstructionDescriptor, MatrixDescriptor
-from ..conditions import F16_KINDS, MMA_K, canonical_descriptors, mma_shape
+from ..conditions.gemm import F16_KINDS, MMA_K, canonical_descriptors, mma_shape
 from ..context import CallContext
 from ..machine import B200, Price
 from ..program import Block, If, Index, Node, Pointer, Temp, instruction

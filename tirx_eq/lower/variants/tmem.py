@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Var
-from ..conditions import tmem_and_registers
+from ..conditions.tmem import tmem_and_registers
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, Define, Node, Pointer, instruction

@@ -1,0 +1,239 @@
+"""Every condition of every lowering rule is needed: for each there is a kernel that only it keeps from the rule.
+
+So deleting a rule, or weakening one of its conditions, changes an answer that is asserted here.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tirx_eq.ir import StmtMutator, TilePrimitiveCall
+from tirx_eq.lower.candidates import NoCandidate, lowering_rules
+from tirx_eq.lower.kernel import compile_function
+
+from .kernels import example, kernel
+
+HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
+FLOATS = 'A: Tx.Buffer((128, 64), "float32"), B: Tx.Buffer((128, 64), "float32")'
+COLUMN_MAJOR = '{0} = Tx.decl_buffer((64, 64), "float16", data={1}.data, layout=TileLayout(S[(64, 64):(1, 64)]))'
+REGISTERS = 'r = Tx.alloc_local((64,), "{0}")\ns = Tx.alloc_local((64,), "{1}")'
+
+
+def copy(statement: str, before: str = "", params: str = HALVES):
+    return kernel(f"tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n{before}\n{statement}", params)
+
+
+def tmem(statement: str, *, layout: str = "S[(128, 64):(1 @ TLane, 1 @ TCol)]", dtype: str = "float32", regs: str = "",
+         width: int = 64):  # fmt: skip
+    spread = regs or f"S[(128, {width}):(1 @ tid_in_wg, 1)]"
+    return kernel(
+        f"""
+tid = Tx.thread_id([128])
+w = Tx.warp_id([4])
+sh = Tx.alloc_shared([128, {width}], "{dtype}")
+addr = Tx.alloc_shared([1], "uint32")
+t = Tx.decl_buffer((128, {width}), "{dtype}", scope="tmem", allocated_addr=addr[0], layout=TileLayout({layout}))
+regs = Tx.alloc_local((128,), "{dtype}")
+v = regs.view(128, {width}, layout=TileLayout({spread}))
+f = Tx.alloc_local((64,), "float16")
+{statement}
+"""
+    )
+
+
+def gemm(*changes: tuple[str, str]):
+    """The single-tile GEMM with pieces of its source replaced."""
+    from .kernels import EXAMPLES
+    from tirx_eq.script import parse_source
+
+    text = (EXAMPLES / "gemm_single_tile.py").read_text().split("def main()")[0]
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return parse_source(text, "gemm.py")["gemm"]
+
+
+def with_operands(func, op: str, **changes: str):
+    """The function with operands of its ``op`` calls replaced by another operand of the same call (for what the parser
+    wouldn't let through)."""
+
+    class Replace(StmtMutator):
+        def visit_tile_primitive_call(self, call: TilePrimitiveCall):
+            if call.op.short_name != op:
+                return call
+            args = list(call.args)
+            for name, source in changes.items():
+                args[call.signature.operands.index(name)] = call.operand(source)
+            import dataclasses
+
+            return dataclasses.replace(call, args=tuple(args))
+
+    return func.with_body(Replace().visit(func.body))
+
+
+def half(func, op: str, operand: str):
+    """The function with the first extent of an operand of its ``op`` calls halved."""
+    import dataclasses
+
+    from tirx_eq.ir import const
+
+    class Halve(StmtMutator):
+        def visit_tile_primitive_call(self, call: TilePrimitiveCall):
+            if call.op.short_name != op:
+                return call
+            args = list(call.args)
+            k = call.signature.operands.index(operand)
+            first, *rest = args[k].region
+            shorter = dataclasses.replace(first, extent=const(int(first.extent) // 2))
+            args[k] = dataclasses.replace(args[k], region=(shorter, *rest))
+            return dataclasses.replace(call, args=tuple(args))
+
+    return func.with_body(Halve().visit(func.body))
+
+
+MMA = "tmem[:, :], A_s[:, :], B_s[:, :]"
+
+WITNESSES = {
+    # copy
+    "part of a cta": lambda: copy("if w == 0:\n    Tx.cta.copy(B[:, :], A[:, :])"),
+    "two dtypes": lambda: copy("Tx.cta.copy(B[:, :], A[:, :])", params=HALVES.replace('B: Tx.Buffer((64, 64), "float16")',
+                                                                                       'B: Tx.Buffer((64, 64), "float32")')),
+    "two extents": lambda: half(copy("Tx.cta.copy(B[:, :], A[:, :])"), "copy", "src"),
+    "to shared": lambda: copy("Tx.cta.copy(sh[:, :], A[:, :])", 'sh = Tx.alloc_shared([64, 64], "float16")'),
+    "from column-major": lambda: copy("Tx.cta.copy(B[:, :], V[:, :])", COLUMN_MAJOR.format("V", "A")),
+    "to column-major": lambda: copy("Tx.cta.copy(V[:, :], A[:, :])", COLUMN_MAJOR.format("V", "B")),
+    "odd source": lambda: copy("Tx.cta.copy(B[:, 0:32], A[:, 1:33])"),
+    "odd destination": lambda: copy("Tx.cta.copy(B[:, 1:33], A[:, 0:32])"),
+    "from registers": lambda: copy("Tx.copy(B[tid % 64, :], r[:])", REGISTERS.format("float16", "float16")),
+    "to registers": lambda: copy("Tx.copy(r[:], A[tid % 64, :])", REGISTERS.format("float16", "float16")),
+    "registers of two dtypes": lambda: copy("Tx.copy(B[tid % 64, :], r[:])", REGISTERS.format("float32", "float16")),
+    "registers of two extents": lambda: half(
+        copy("Tx.copy(r[:], A[tid % 64, :])", REGISTERS.format("float16", "float16")), "copy", "dst"),
+    "shared to registers": lambda: copy(
+        "Tx.copy(r[:], sh[tid % 64, :])", 'sh = Tx.alloc_shared([64, 64], "float16")\n' + REGISTERS.format("float16", "float16")),
+    "odd memory to registers": lambda: copy("Tx.copy(r[0:32], A[tid % 64, 1:33])", REGISTERS.format("float16", "float16")),
+    "registers to odd memory": lambda: copy("Tx.copy(B[tid % 64, 1:33], r[0:32])", REGISTERS.format("float16", "float16")),
+    "column to registers": lambda: copy(
+        "Tx.copy(r[:], V[tid % 64, :])", COLUMN_MAJOR.format("V", "A") + "\n" + REGISTERS.format("float16", "float16")),
+    "registers to column": lambda: copy(
+        "Tx.copy(V[tid % 64, :], r[:])", COLUMN_MAJOR.format("V", "B") + "\n" + REGISTERS.format("float16", "float16")),
+    "move": lambda: copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")),
+    "move of two dtypes": lambda: copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float32")),
+    "move of two extents": lambda: half(copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")), "copy", "dst"),
+    "nobody": lambda: copy("if w == 7:\n    Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")),
+    "nobody from memory": lambda: copy("if w == 7:\n    Tx.copy(r[:], A[0, :])", REGISTERS.format("float16", "float16")),
+    "nobody casts": lambda: copy("if w == 7:\n    Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
+    # cast
+    "cast": lambda: copy("Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
+    "cast of two extents": lambda: half(copy("Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")), "cast", "dst"),
+    "cast of memory": lambda: copy("Tx.cast(r[:], A[tid % 64, :])", REGISTERS.format("float32", "float16")),
+    "cast without a packed form": lambda: copy("Tx.cast(r[:], s[:])", REGISTERS.format("float32", "float16")),
+    "cast without any form": lambda: copy("Tx.cast(r[:], s[:])", REGISTERS.format("float64", "uint8")),
+    "cast to odd places": lambda: copy("Tx.cast(r[1:33], s[0:32])", REGISTERS.format("float16", "float32")),
+    # tensor memory
+    "tmem load": lambda: tmem("Tx.wg.copy_async(v[:, :], t[:, :])"),
+    "tmem store": lambda: tmem("Tx.wg.copy_async(t[:, :], v[:, :])"),
+    "tmem load by a warp's threads": lambda: tmem("if w == 0:\n    Tx.wg.copy_async(v[:, :], t[:, :])"),
+    "tmem store by a warp's threads": lambda: tmem("if w == 0:\n    Tx.wg.copy_async(t[:, :], v[:, :])"),
+    "tmem load of two dtypes": lambda: with_dtype("Tx.wg.copy_async(v[:, :], t[:, :])"),
+    "tmem store of two dtypes": lambda: with_dtype("Tx.wg.copy_async(t[:, :], v[:, :])"),
+    "tmem load of two extents": lambda: half(tmem("Tx.wg.copy_async(v[:, :], t[:, :])"), "copy_async", "src"),
+    "tmem store of two extents": lambda: half(tmem("Tx.wg.copy_async(t[:, :], v[:, :])"), "copy_async", "src"),
+    "tmem load to shared": lambda: tmem("Tx.wg.copy_async(sh[:, :], t[:, :])"),
+    "tmem store from shared": lambda: tmem("Tx.wg.copy_async(t[:, :], sh[:, :])"),
+    "tmem load of halves": lambda: tmem("Tx.wg.copy_async(v[:, :], t[:, :])", dtype="float16"),
+    "tmem store of halves": lambda: tmem("Tx.wg.copy_async(t[:, :], v[:, :])", dtype="float16"),
+    "tmem load, lanes reversed": lambda: tmem(
+        "Tx.wg.copy_async(v[:, :], t[:, :])", regs="S[(2, 64, 64):(1 @ tid_in_wg, 2 @ tid_in_wg, 1)]"),
+    "tmem store, lanes reversed": lambda: tmem(
+        "Tx.wg.copy_async(t[:, :], v[:, :])", regs="S[(2, 64, 64):(1 @ tid_in_wg, 2 @ tid_in_wg, 1)]"),
+    "tmem load of 24 columns": lambda: tmem(
+        "Tx.wg.copy_async(v[:, :], t[:, :])", layout="S[(128, 24):(1 @ TLane, 1 @ TCol)]", width=24),
+    "tmem store of 24 columns": lambda: tmem(
+        "Tx.wg.copy_async(t[:, :], v[:, :])", layout="S[(128, 24):(1 @ TLane, 1 @ TCol)]", width=24),
+    "tmem load by one thread": lambda: tmem("Tx.copy_async(v[:, :], t[:, :])"),
+    "tmem store by one thread": lambda: tmem("Tx.copy_async(t[:, :], v[:, :])"),
+    "cast by a warp": lambda: copy("Tx.warp.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
+    # tcgen05.mma
+    "mma": lambda: gemm(),
+    "mma by a warp's threads": lambda: gemm(("        if Tx.ptx.elect_sync():\n", "        if lane_id < 2:\n")),
+    "mma from tensor memory": lambda: gemm((MMA, "tmem[:, :], tmem[:, 0:64], B_s[:, :]")),
+    "mma to registers": lambda: gemm((MMA, "D_wg[:, :], A_s[:, :], B_s[:, :]"),
+                                     ("    D_reg = Tx.alloc_local((128,), \"float32\")\n", ""),
+                                     ("    D_wg = D_reg.view(128, 128, layout=row_per_thread)\n", ""),
+                                     ("    tmem = Tx.decl", "    D_reg = Tx.alloc_local((128,), \"float32\")\n"
+                                      "    D_wg = D_reg.view(128, 128, layout=row_per_thread)\n    tmem = Tx.decl")),
+    "mma of bytes": lambda: gemm(('A_s = pool.alloc((128, 64), "float16", layout=operand_layout)',
+                                  'A_s = pool.alloc((128, 64), "uint16", layout=operand_layout)'),
+                                 ('    A: Tx.Buffer((128, 64), "float16")', '    A: Tx.Buffer((128, 64), "uint16")')),
+    "mma of a pair": lambda: gemm(('dispatch="tcgen05", cta_group=1', 'dispatch="tcgen05", cta_group=2')),
+    "mma of 32 rows": lambda: gemm((MMA, "tmem[0:32, :], A_s[0:32, :], B_s[:, :]")),
+    "mma of 24 columns": lambda: gemm((MMA, "tmem[:, 0:24], A_s[:, :], B_s[0:24, :]")),
+    "mma of depth 8": lambda: gemm((MMA, "tmem[:, :], A_s[:, 0:8], B_s[:, 0:8]")),
+    "mma of other shapes": lambda: gemm((MMA, "tmem[:, 0:64], A_s[:, :], B_s[:, :]")),
+    "mma transposed": lambda: gemm((MMA + ", accum=False", "tmem[:, 0:64], A_s[:, :], B_s[0:64, :], transB=True, accum=False")),
+    "mma to transposed lanes": lambda: gemm(("S[(128, 128) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 128) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
+    "mma of plain B": lambda: gemm(
+        ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
+}  # fmt: skip
+
+
+def with_dtype(statement: str):
+    return kernel(
+        f"""
+tid = Tx.thread_id([128])
+addr = Tx.alloc_shared([1], "uint32")
+t = Tx.decl_buffer((128, 64), "float32", scope="tmem", allocated_addr=addr[0], layout=TileLayout(S[(128, 64):(1 @ TLane, 1 @ TCol)]))
+regs = Tx.alloc_local((64,), "int32")
+v = regs.view(128, 64, layout=TileLayout(S[(128, 64):(1 @ tid_in_wg, 1)]))
+{statement}
+"""
+    )
+
+
+def rejections(make, target: str = "sm_100a") -> dict[str, set[str]]:
+    """rule -> the conditions that kept it from a call of the kernel (of any of its parameter's values)."""
+    try:
+        calls = compile_function(make(), target).calls
+        found = [c.choice.rejected for c in calls]
+    except NoCandidate as error:
+        found = [error.rejected]
+    out: dict[str, set[str]] = {}
+    for rejected in found:
+        for rule, reasons in rejected.items():
+            out.setdefault(rule, set()).update(r.condition for r in reasons)
+    return out
+
+
+@pytest.fixture(scope="module")
+def seen() -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for make in WITNESSES.values():
+        found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
+    for make in (WITNESSES["mma"], WITNESSES["tmem store"]):
+        found |= {(r, c) for r, cs in rejections(make, "sm_120a").items() for c in cs}
+    return found
+
+
+@pytest.mark.parametrize("premises", lowering_rules(), ids=lambda p: p.rule.name)
+def test_every_condition_keeps_some_kernel_out(premises, seen):
+    missing = [n for n in (*premises.holds, *premises.holds_at) if (premises.rule.name, n) not in seen]
+    assert not missing, f"no kernel shows that {premises.rule.name} needs: {missing}"
+    if premises.scope is not None:
+        assert (premises.rule.name, "the call's scope") in seen
+
+
+@pytest.mark.parametrize("premises", lowering_rules(), ids=lambda p: p.rule.name)
+def test_every_rule_gives_a_candidate_to_some_kernel(premises):
+    for make in WITNESSES.values():
+        try:
+            calls = compile_function(make()).calls
+        except NoCandidate:
+            continue
+        if any(k.rule == premises.rule.name for c in calls for k in c.choice.candidates):
+            return
+    raise AssertionError(f"no kernel uses {premises.rule.name}")
+
+
+def test_the_example_is_the_reference_of_the_witnesses():
+    assert len(compile_function(example("gemm_single_tile")).calls) == 6

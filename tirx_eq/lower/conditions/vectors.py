@@ -1,0 +1,68 @@
+"""Conditions on vector accesses: width, contiguity, alignment."""
+
+from __future__ import annotations
+
+from ...ir import Var
+from ...prove.validate import validate
+from ...ptx.target import target_has
+from ..context import CallContext, Operand
+from .registry import OPTIONS, holds_at, regions
+
+#: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
+MONOTONE = frozenset(f"{what} in the {side}" for what in ("contiguous", "aligned") for side in ("source", "destination"))
+
+OPTIONS["bytes"] = lambda c: [w for w in (32, 16, 8, 4, 2, 1) if all(w * 8 >= o.bits for o in regions(c))]
+
+
+
+@holds_at("the access width exists for both spaces")
+def _width(c: CallContext, w: int) -> str | None:
+    # 32-byte accesses: ld/st.global only, sm_100 and PTX 8.8 (PTX ISA, ld and st).
+    if w == 32 and any(o.root.space == "shared" for o in regions(c)):
+        return "shared memory has accesses of at most 16 bytes"
+    if w == 32 and not target_has(c.target, "sm_100"):
+        return f"{c.target} has no 32-byte accesses"
+    return None
+
+
+def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
+    """Whether every aligned group of elements that makes ``w`` bytes lies at consecutive addresses, in order."""
+    lanes = w * 8 // o.bits
+    if o.size % lanes:
+        return f"{o.size} elements are not a multiple of {lanes}"
+    if lanes == 1:
+        return None
+    vector = Var("vector", "int32")  # type: ignore[arg-type]
+    scope = c.scope_with({vector: (0, o.size // lanes - 1)})
+    first = c.term(o.byte_offset(vector * lanes), scope)
+    for lane in range(lanes - 1, 0, -1):
+        here = c.term(o.byte_offset(vector * lanes + lane), scope)
+        wanted = ("add", first, lane * o.bits // 8)
+        verdict = validate(here, wanted, scope.ranges)
+        if verdict.status != "equal":
+            where = f" at {verdict.counterexample}" if verdict.counterexample else ""
+            return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
+    return None
+
+
+def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
+    """Whether the first byte of every group is at a multiple of ``w`` bytes, the root's own alignment included."""
+    if o.root.space == "local":
+        return None
+    if o.root.align % w:
+        return f"'{o.buffer.name}' is known to be aligned to {o.root.align} bytes only"
+    lanes = w * 8 // o.bits
+    if o.size % lanes:
+        return f"{o.size} elements are not a multiple of {lanes}"
+    vector = Var("vector", "int32")  # type: ignore[arg-type]
+    scope = c.scope_with({vector: (0, o.size // lanes - 1)})
+    verdict = validate(("mod", c.term(o.byte_offset(vector * lanes), scope), w), 0, scope.ranges)
+    if verdict.status == "equal":
+        return None
+    return f"an access is not at a multiple of {w} bytes" + (f", at {verdict.counterexample}" if verdict.counterexample else "")
+
+
+holds_at("contiguous in the source")(lambda c, w: _contiguous(c, c.inputs[0], w))
+holds_at("contiguous in the destination")(lambda c, w: _contiguous(c, c.outputs[0], w))
+holds_at("aligned in the source")(lambda c, w: _aligned(c, c.inputs[0], w))
+holds_at("aligned in the destination")(lambda c, w: _aligned(c, c.outputs[0], w))
