@@ -10,6 +10,7 @@ from ..ir.index import Ranges, Term, check, show, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable, cost
 from .engine import Engine, Graph, Report
+from .normal import Normal
 from .reach import declarations, reachable
 from .rules import INDEX_FILES
 
@@ -70,6 +71,7 @@ def simplify_all(
     rounds: int = ROUNDS,
     nodes: int = NODES,
     check_result: bool = True,
+    fast: bool = True,
 ) -> list[Simplified]:
     """Simplify ``terms`` together in one e-graph; results in the same order.
 
@@ -79,11 +81,12 @@ def simplify_all(
     for t in terms:
         check(t)
     variables_checked(terms, ranges)
-    encoder = encode.Encoder()
+    source, encoder = encode.Encoder(), encode.Encoder()
+    normal = Normal(source, encoder)
     roots: dict[int, int] = {}
     for i, t in enumerate(terms):
         try:
-            roots[i] = encoder.add_term(t, ranges)
+            roots[i] = normal.build(source.add_term(t, ranges)) if fast else encoder.add_term(t, ranges)
         except encode.TooBig:
             continue
     results: list[Term] = list(terms)
