@@ -69,7 +69,8 @@ def test_alignment_of_a_view_that_begins_inside_a_buffer():
     """The base pointer of a view counts: 4 bytes into A, 4-byte accesses are the widest."""
     func = kernel(
         'tid = Tx.thread_id([32])\nV = Tx.decl_buffer((128,), "int32", data=A.data, elem_offset=1)\n'
-        "r = Tx.alloc_local((4,), \"int32\")\nTx.copy(r[0:4], V[tid * 4 : tid * 4 + 4])\nTx.copy(B[tid * 4 : tid * 4 + 4], r[0:4])",
+        'r = Tx.alloc_local((4,), "int32")\nTx.copy(r[0:4], V[tid * 4 : tid * 4 + 4])\n'
+        "Tx.copy(B[tid * 4 : tid * 4 + 4], r[0:4])",
         'A: Tx.Buffer((1024,), "int32"), B: Tx.Buffer((128,), "int32")',
     )
     load, store = compile_function(func).calls

@@ -43,8 +43,9 @@ f = Tx.alloc_local((64,), "float16")
 
 def gemm(*changes: tuple[str, str]):
     """The single-tile GEMM with pieces of its source replaced."""
-    from .kernels import EXAMPLES
     from tirx_eq.script import parse_source
+
+    from .kernels import EXAMPLES
 
     text = (EXAMPLES / "gemm_single_tile.py").read_text().split("def main()")[0]
     for old, new in changes:
@@ -119,7 +120,8 @@ WITNESSES = {
         "Tx.copy(V[tid % 64, :], r[:])", COLUMN_MAJOR.format("V", "B") + "\n" + REGISTERS.format("float16", "float16")),
     "move": lambda: copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")),
     "move of two dtypes": lambda: copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float32")),
-    "move of two extents": lambda: half(copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")), "copy", "dst"),
+    "move of two extents": lambda: half(
+        copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")), "copy", "dst"),
     "nobody": lambda: copy("if w == 7:\n    Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")),
     "nobody from memory": lambda: copy("if w == 7:\n    Tx.copy(r[:], A[0, :])", REGISTERS.format("float16", "float16")),
     "nobody casts": lambda: copy("if w == 7:\n    Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
@@ -172,7 +174,8 @@ WITNESSES = {
     "mma of depth 8": lambda: gemm((MMA, "tmem[:, :], A_s[:, 0:8], B_s[:, 0:8]")),
     "mma of other shapes": lambda: gemm((MMA, "tmem[:, 0:64], A_s[:, :], B_s[:, :]")),
     "mma transposed": lambda: gemm((MMA + ", accum=False", "tmem[:, 0:64], A_s[:, :], B_s[0:64, :], transB=True, accum=False")),
-    "mma to transposed lanes": lambda: gemm(("S[(128, 128) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 128) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
+    "mma to transposed lanes": lambda: gemm(
+        ("S[(128, 128) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 128) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
     "mma of plain B": lambda: gemm(
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
@@ -183,7 +186,8 @@ def with_dtype(statement: str):
         f"""
 tid = Tx.thread_id([128])
 addr = Tx.alloc_shared([1], "uint32")
-t = Tx.decl_buffer((128, 64), "float32", scope="tmem", allocated_addr=addr[0], layout=TileLayout(S[(128, 64):(1 @ TLane, 1 @ TCol)]))
+layout = Tx.meta_var(TileLayout(S[(128, 64):(1 @ TLane, 1 @ TCol)]))
+t = Tx.decl_buffer((128, 64), "float32", scope="tmem", allocated_addr=addr[0], layout=layout)
 regs = Tx.alloc_local((64,), "int32")
 v = regs.view(128, 64, layout=TileLayout(S[(128, 64):(1 @ tid_in_wg, 1)]))
 {statement}

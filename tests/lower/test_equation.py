@@ -52,6 +52,11 @@ def shift(operand, by):
 
 def mutants(body):
     """Bodies that differ in one place: an address off by an element, two instructions' data swapped, one left out."""
+
+
+    def at(i, operands):
+        return (*body[:i], dataclasses.replace(body[i], operands=operands), *body[i + 1 :])
+
     for i, node in enumerate(body):
         if not isinstance(node, Instruction):
             continue
@@ -59,12 +64,12 @@ def mutants(body):
             for by in (2, 64):
                 if (moved := shift(operand, by)) is not None:
                     operands = (*node.operands[:k], moved, *node.operands[k + 1 :])
-                    yield f"{node.opcode} operand {k} + {by}", (*body[:i], dataclasses.replace(node, operands=operands), *body[i + 1 :])
-        vectors = [k for k, o in enumerate(node.operands) if isinstance(o, tuple) and len(o) > 1 and not isinstance(o[0], Index)]
+                    yield f"{node.opcode} operand {k} + {by}", at(i, operands)
+        vectors = [k for k, o in enumerate(node.operands) if isinstance(o, tuple) and not isinstance(o[0], Index)]
         for k in vectors:
             swapped = (node.operands[k][1], node.operands[k][0], *node.operands[k][2:])
             operands = (*node.operands[:k], swapped, *node.operands[k + 1 :])
-            yield f"{node.opcode} swapped", (*body[:i], dataclasses.replace(node, operands=operands), *body[i + 1 :])
+            yield f"{node.opcode} swapped", at(i, operands)
         if node.opcode.startswith(("st.", "tcgen05.mma", "tcgen05.ld", "cvt")):
             yield f"{node.opcode} left out", (*body[:i], *body[i + 1 :])
 
@@ -93,7 +98,8 @@ def test_every_mutant_of_the_gemm_breaks_the_equation(gemm, call):
 
 def test_a_loop_over_tiles_is_proved_for_every_iteration():
     func = kernel(
-        "tid = Tx.thread_id([128])\nfor i in Tx.serial(4):\n    Tx.cta.copy(B[i * 16 : i * 16 + 16, :], A[i * 16 : i * 16 + 16, :])",
+        "tid = Tx.thread_id([128])\nfor i in Tx.serial(4):\n"
+        "    Tx.cta.copy(B[i * 16 : i * 16 + 16, :], A[i * 16 : i * 16 + 16, :])",
         'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")',
     )
     (call,) = compile_function(func).calls

@@ -91,7 +91,8 @@ def lowering_rules() -> tuple[Premises, ...]:
 
 def _premises(rule: Rule) -> Premises:
     op, scope, parameter, node = "", None, None, ""
-    holds, holds_at = [], []
+    holds: list[str] = []
+    holds_at: list[str] = []
     for fact in rule.form[1]:
         head = fact[0]
         if head == "call":

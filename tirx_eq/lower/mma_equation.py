@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def matrix_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
 
 def _check(c: CallContext, block: Block, indices: Indices, base: int) -> tuple[str | None, int]:
     m, n, k = mma_shape(c)
-    values = {name: np.int64(lo) for name, (lo, _) in indices.scope.ranges.items()}
+    values: dict[str, Any] = {name: np.int64(lo) for name, (lo, _) in indices.scope.ranges.items()}
     values[indices.scope.name(shared_address())] = np.int64(base)
     known: dict[object, int] = {}
     multiplied = []
@@ -45,8 +46,9 @@ def _check(c: CallContext, block: Block, indices: Indices, base: int) -> tuple[s
         elif node.opcode == "mov.b32":
             known[node.operands[0]] = int(node.operands[1])  # type: ignore[arg-type]
         elif node.opcode.startswith("setp."):
-            a, b = (o if isinstance(o, int) else None for o in node.operands[1:])
-            known[node.operands[0]] = -1 if a is None else int((a == b) == node.opcode.startswith("setp.eq"))
+            x, y = node.operands[1:]
+            same = isinstance(x, int) and (x == y) == node.opcode.startswith("setp.eq")
+            known[node.operands[0]] = int(same) if isinstance(x, int) else -1
         elif node.opcode.startswith("tcgen05.mma"):
             multiplied.append(node.operands)
     if len(multiplied) != k // MMA_K:
@@ -90,6 +92,6 @@ def _instructions(block: Block) -> Iterator[Instruction]:
     yield from (n for n in walk(block) if isinstance(n, Instruction) and not isinstance(n, If))
 
 
-def _value(i: object, indices: Indices, values: dict[str, np.int64]) -> int:
+def _value(i: object, indices: Indices, values: dict[str, Any]) -> int:
     assert isinstance(i, Index)
-    return int(evaluate_many(indices.term(i.expr), values)) & 0xFFFFFFFF  # type: ignore[arg-type]
+    return int(evaluate_many(indices.term(i.expr), values)) & 0xFFFFFFFF

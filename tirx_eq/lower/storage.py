@@ -87,7 +87,7 @@ def place_points(buffer: Buffer, coords: Sequence[np.ndarray]) -> dict[str, np.n
             flat = flat * extent + c
         return {str(axis): np.asarray(v) for axis, v in buffer.layout.evaluate(flat).items()}
     strides = [_constant(s, buffer, "stride") for s in strides_of(buffer)]
-    return {"m": sum((np.asarray(c, dtype=np.int64) * s for c, s in zip(coords, strides)), np.int64(0))}
+    return {"m": np.sum([np.asarray(c, dtype=np.int64) * s for c, s in zip(coords, strides)], axis=0)}
 
 
 def strides_of(buffer: Buffer) -> list[Expr]:

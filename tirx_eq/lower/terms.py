@@ -153,8 +153,8 @@ class TermCode:
             return register if register.type == "pred" else self.k.op("setp.ne.s32", register, 0)
         op, *args = term  # type: ignore[misc]
         if op in ("land", "lor"):
-            a, b = (self._positive(self.predicate(x)) for x in args)
-            return self.k.op("and.pred" if op == "land" else "or.pred", a, b)
+            p, q = (self._positive(self.predicate(x)) for x in args)
+            return self.k.op("and.pred" if op == "land" else "or.pred", p, q)
         if op in _COMPARE:
             if all(self._is_bool(a) for a in args) and op in ("eq", "ne"):
                 return self._test_bools(op, args)

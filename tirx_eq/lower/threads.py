@@ -131,7 +131,8 @@ def _block(extents: dict[tuple[str, str], tuple[int, ...]]) -> tuple[int, int, i
         counts["warp_id"] = math.prod(found) * WARP
     if (found := extents.get(("cta", "warpgroup"))) is not None:
         counts["warpgroup_id"] = math.prod(found) * WARPGROUP
-    for (parent, child), units in {("warp", "thread"): WARP, ("warpgroup", "thread"): WARPGROUP, ("warpgroup", "warp"): 4}.items():
+    fixed = {("warp", "thread"): WARP, ("warpgroup", "thread"): WARPGROUP, ("warpgroup", "warp"): WARPGROUP // WARP}
+    for (parent, child), units in fixed.items():
         if (found := extents.get((parent, child))) is not None and math.prod(found) != units:
             raise LoweringError(f"a {parent} has {units} {child}s, but ids with extent {math.prod(found)} are declared")
     if not counts:

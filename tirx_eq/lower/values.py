@@ -113,11 +113,11 @@ class ValueCode:
         if dt.is_float(e.dtype) and type(e) in _FLOAT_OPS:
             suffix = ptx_type(e.dtype)
             opcode = _FLOAT_OPS[type(e)]
-            a, b = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
-            return self.k.op(f"{opcode}.{suffix}", a, b)
+            left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"{opcode}.{suffix}", left, right)
         if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
-            a, b = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
-            return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", a, b)  # type: ignore[attr-defined]
+            left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", left, right)  # type: ignore[attr-defined]
         if is_index(e) and not self._is_opaque(e):
             return self.register(e)
         raise LoweringError(f"a {type(e).__name__} of {e.dtype} is not lowered", span=e.span)
