@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .cost import is_pow2
 from .encode import Encoder
@@ -274,8 +275,8 @@ class Normal:
 
     # ---- the rest: intervals only
 
-    def compare(self, key: tuple[object, ...]) -> Form:
-        a, b = self.forms[key[1]], self.forms[key[2]]  # type: ignore[index]
+    def compare(self, key: Any) -> Form:
+        a, b = self.forms[key[1]], self.forms[key[2]]
         difference = self.linear.bounds(add(a, scale(b, -1)))
         decided = _ORDER[str(key[0])](difference, (0, 0))
         if decided is not None:
@@ -284,12 +285,12 @@ class Normal:
             return constant(1 if key[0] in ("Le", "Eq") else 0)
         return self.linear.atom(0, 1, 1, key[0], self.linear.build(a), self.linear.build(b))
 
-    def logic(self, key: tuple[object, ...]) -> Form:
-        operands = [self.linear.build(self.forms[n]) for n in key[1:]]  # type: ignore[index]
+    def logic(self, key: Any) -> Form:
+        operands = [self.linear.build(self.forms[n]) for n in key[1:]]
         return self.linear.atom(0, 1, 1, key[0], *operands)
 
-    def smallest(self, key: tuple[object, ...]) -> Form:
-        a, b = self.forms[key[1]], self.forms[key[2]]  # type: ignore[index]
+    def smallest(self, key: Any) -> Form:
+        a, b = self.forms[key[1]], self.forms[key[2]]
         (al, ah), (bl, bh) = self.linear.bounds(a), self.linear.bounds(b)
         dl, dh = self.linear.bounds(add(a, scale(b, -1)))
         if dh <= 0 or dl >= 0:
@@ -310,8 +311,8 @@ class Normal:
         nodes = [self.linear.build(f) for f in (c, a, b)]
         return self.linear.atom(min(al, bl), max(ah, bh), 1, "Sel", *nodes)
 
-    def general(self, key: tuple[object, ...]) -> Form:
-        a, b = self.forms[key[1]], self.forms[key[2]]  # type: ignore[index]
+    def general(self, key: Any) -> Form:
+        a, b = self.forms[key[1]], self.forms[key[2]]
         op = str(key[0])
         if not b[1] and b[0] > 0 and op in ("Div", "Mod"):
             return self.linear.div(a, b[0]) if op == "Div" else self.linear.mod(a, b[0])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.index import Ranges, Term, check, show, variables_checked
+from ..ir.index import Ranges, Term, check, postorder, show, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable, cost
 from .engine import Engine, Graph, Report
@@ -16,7 +16,8 @@ from .rules import INDEX_FILES
 
 _SILENT = ("load/", "ana/", "size/", "prune/")
 ROUNDS = 14
-NODES = 60_000
+NODES = 20_000
+NODES_PER_INPUT_NODE = 60
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ def saturated(
         *encode.load_rules(present),
     ]
     engine = Engine(prelude)
+    nodes = max(nodes, NODES_PER_INPUT_NODE * len(encoder.keys))
     engine.load(encode.tables(encoder, roots))
     engine.run("(run-schedule (saturate load))")
     report = engine.saturate("(seq (saturate ana) fold prune simp)", rounds=rounds, nodes=nodes)
     for schedule, most in (("(seq alt prune)", 3), ("final", 1)):
-        if report.nodes <= nodes:
+        if report.nodes <= nodes or schedule == "final":
             last = engine.saturate(schedule, rounds=most, nodes=nodes)
             for name, count in last.fired.items():
                 report.fired[name] = report.fired.get(name, 0) + count
@@ -110,9 +112,35 @@ def _finish(
         return Simplified(before, cost_in, cost_in, (), "identity")
     if not checked:
         return Simplified(after, cost_out, cost_in, steps, "unchecked")
+    decided_by = checked_equal(before, after, ranges)
+    if decided_by is None:
+        return Simplified(before, cost_in, cost_in, (), "identity")
+    return Simplified(after, cost_out, cost_in, steps, decided_by)
+
+
+def checked_equal(before: Term, after: Term, ranges: Ranges) -> str | None:
+    """The procedure that proves ``after`` equal to ``before`` wherever ``before`` has a value, or None if none does."""
+    from ..errors import ProofError
     from ..prove.validate import validate
 
-    verdict = validate(before, after, ranges)
-    if verdict.status != "equal":
-        return Simplified(before, cost_in, cost_in, (), "identity")
-    return Simplified(after, cost_out, cost_in, steps, verdict.decided_by)
+    try:
+        verdict = validate(before, after, ranges)
+    except ProofError:
+        # Somewhere in the ranges the input has no value: compare where it has one.
+        try:
+            verdict = validate(before, after, ranges, assume=_defined(before))
+        except ProofError:
+            return None
+    return verdict.decided_by if verdict.status == "equal" else None
+
+
+def _defined(term: Term) -> list[Term]:
+    """Conditions under which every operation of ``term`` has a value."""
+    out: list[Term] = []
+    for t in postorder(term):
+        if isinstance(t, tuple) and not isinstance(t[-1], int):
+            if t[0] in ("div", "mod", "tdiv", "tmod"):
+                out.append(("ne", t[2], 0))
+            elif t[0] in ("shl", "shr"):
+                out.append(("le", 0, t[2]))
+    return out
