@@ -28,8 +28,9 @@ class Clocks:
     ``threads`` rows; ``per_cluster`` threads in each cluster (columns ``0..per_cluster-1`` are threads).
     """
 
-    def __init__(self, threads: int, per_cluster: int, first_cluster: int) -> None:
+    def __init__(self, threads: int, per_cluster: int, first_cluster: int, per_cta: int) -> None:
         self.per_cluster = per_cluster
+        self.per_cta = per_cta
         self.columns = per_cluster
         self.capacity = per_cluster + 32
         self.know = np.zeros((3, threads, self.capacity), np.int32)
@@ -64,7 +65,7 @@ class Clocks:
         return view
 
     def snapshot(self, row: int) -> Array:
-        """What ``row`` knows now, its own events included, without ending its epoch... a new epoch begins."""
+        """What ``row`` knows now, its own events included; starts a new epoch. Shape (3, columns)."""
         view = self.know[:, row, :].copy()
         view[HB, self.local[row]] = self.epoch[row]
         self.epoch[row] += 1

@@ -43,11 +43,22 @@ def converged(w: Wave, g: Group) -> bool:
     if not partial.any():
         return True
     stay = partial[w.warp[g.idx]]
-    w.state[g.idx[stay]] = CONVERGE
-    rest = g.idx[~stay]
-    if len(rest):
-        w.state[rest] = RUN
+    park(w, g.idx[stay])
     return False
+
+
+def park(w: Wave, rows: Array) -> None:
+    """``rows`` wait for more lanes of their warps; lanes already parked at the same place join them for a new try."""
+    pc = w.pc[rows[0]]
+    before = (w.state == CONVERGE) & (w.pc == pc)
+    w.state[rows] = CONVERGE
+    if before.any():
+        mine = np.zeros(len(w.alive), bool)
+        mine[w.warp[rows]] = True
+        again = np.zeros(len(w.alive), bool)
+        again[w.warp[before]] = True
+        retry = mine & again
+        w.state[(w.state == CONVERGE) & (w.pc == pc) & retry[w.warp]] = RUN
 
 
 def aligned(inner: Callable[[Wave, Group], bool | None]) -> Run:
@@ -76,7 +87,7 @@ def members(read: Reader, inner: Callable[[Wave, Group, Array], None]) -> Run:
         missing = (mask & living[w.warp[g.idx]]) & ~present[w.warp[g.idx]]
         stay = missing != 0
         if stay.any():
-            w.state[g.idx[stay]] = CONVERGE
+            park(w, g.idx[stay])
             return False
         inner(w, g, mask)
         return True
@@ -399,7 +410,7 @@ def active_mask(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 
 def match(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    """match.sync.{any,all}"""
+    """match.{any,all}.sync"""
     kind = instr.parts[-1]
     destination = instr.operands[0]
     first = destination.first if isinstance(destination, Pair) else destination
@@ -412,7 +423,7 @@ def match(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         present, _ = gathered(w, g, np.ones(g.n, bool))
         equal = (table[which] == a(w, g)[:, None]) & present[which]
         bits = (equal.astype(np.uint64) << np.arange(32, dtype=np.uint64)).sum(axis=1) & mask
-        if instr.parts[2] == "all":
+        if "all" in instr.parts:
             same = bits == mask
             target(w, g, np.where(same, bits, np.uint64(0)).astype(np.uint32))
             if flag:
@@ -495,7 +506,7 @@ ENTRIES = [
     *entry("barrier.cluster", "arrive wait release relaxed acquire aligned", cluster_barrier),
     *entry("elect.sync", "", elect), *entry("shfl.sync", "up down bfly idx b32", shuffle),
     *entry("vote.sync", "all any uni ballot pred b32", vote), *entry("activemask", "b32", active_mask),
-    *entry("match.sync", "any all b32 b64", match),
+    *entry("match.any.sync match.all.sync", "b32 b64", match),
     *entry("redux.sync", "add min max and or xor abs NaN u32 s32 b32 f32", reduce),
     *entry("fence membar", FENCES, fence), *entry("nanosleep", "u32", nanosleep),
     *entry("setmaxnreg", "inc dec sync aligned u32", max_registers),

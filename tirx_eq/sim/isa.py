@@ -7,7 +7,7 @@ a kernel up before anything runs, so an unknown one is an error that names instr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tirx_eq.sim.program import Decoder, Program, Run, Step
 from tirx_eq.sim.syntax import Instr
@@ -37,9 +37,9 @@ def entry(heads: str, modifiers: str, build: Factory, types: Iterable[str] = ())
 
 def table() -> dict[str, list[Entry]]:
     """All entries by first opcode part, longest heads first."""
-    from tirx_eq.sim import alu, control, convert, copies, floating, loads, mbarrier, tc_data, tc_mma
+    from tirx_eq.sim import alu, control, convert, copies, floating, loads, matrix, mbarrier, tc_data, tc_mma
     found: dict[str, list[Entry]] = {}
-    for module in (alu, control, convert, copies, floating, loads, mbarrier, tc_data, tc_mma):
+    for module in (alu, control, convert, copies, floating, loads, matrix, mbarrier, tc_data, tc_mma):
         for each in module.ENTRIES:
             found.setdefault(each.head[0], []).append(each)
     for entries in found.values():
@@ -50,18 +50,35 @@ def table() -> dict[str, list[Entry]]:
 _TABLE: dict[str, list[Entry]] = {}
 
 
-def lookup(decoder: Decoder, instr: Instr) -> Entry:
-    """The entry of an instruction; ``ParseError`` naming the instruction if there is none."""
+def split(head: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The parts that are not the head, if ``head`` occurs in order among ``parts`` (modifiers may stand between)."""
+    rest: list[str] = []
+    at = 0
+    for part in parts:
+        if at < len(head) and part == head[at]:
+            at += 1
+        else:
+            rest.append(part)
+    return tuple(rest) if at == len(head) else None
+
+
+def lookup(decoder: Decoder, instr: Instr) -> tuple[Entry, Instr]:
+    """The entry of an instruction, and the instruction with its opcode in the entry's order.
+
+    ``ParseError`` naming the instruction if there is none.
+    """
     if not _TABLE:
         _TABLE.update(table())
     unknown: str | None = None
     for each in _TABLE.get(instr.parts[0], ()):
-        if instr.parts[: len(each.head)] != each.head:
+        rest = split(each.head, instr.parts)
+        if rest is None:
             continue
-        extra = [p for p in instr.parts[len(each.head) :] if p not in each.modifiers]
+        extra = [p for p in rest if p not in each.modifiers]
         if not extra:
-            return each
-        unknown = unknown or extra[0]
+            return each, replace(instr, parts=each.head + rest)
+        if instr.parts[: len(each.head)] == each.head:
+            unknown = unknown or extra[0]
     if unknown:
         raise decoder.error(f"modifier .{unknown} is not known for this instruction")
     raise decoder.error("unknown instruction")
@@ -73,7 +90,8 @@ def decode(program: Program) -> None:
     for instr in program.function.body:
         decoder.instr = instr
         try:
-            run, kind = lookup(decoder, instr).build(decoder, instr)
+            found, ordered = lookup(decoder, instr)
+            run, kind = found.build(decoder, ordered)
         except IndexError:
             raise decoder.error("operands are missing") from None
         except KeyError as error:

@@ -305,8 +305,10 @@ def atomic(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         for at in locate(w, g, space, read(w, g), total, total):
             if at.shadow is not None:
                 w.checker.write(at.shadow, at.shadow.cells(at.flat, total), at.rows, STRONG, at.name)
-                observe(w, at, acquire)
-                publish(w, at, release)
+                for i in range(len(at.rows)):
+                    turn = Place(at.name, None, at.rows[i : i + 1], at.flat[i : i + 1], at.data, at.shadow)
+                    observe(w, turn, acquire)
+                    publish(w, turn, release)
             index = elements(at, vector, size)
             mine = np.arange(g.n) if at.mask is None else np.nonzero(at.mask)[0]
             data = at.data.view(dtype)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tirx_eq.errors import PtxError, SimulationError
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
+from tirx_eq.sim.inline import inline
 from tirx_eq.sim.isa import decode
 from tirx_eq.sim.mbarrier import settled
 from tirx_eq.sim.memory import GLOBAL, SHARED_BASE, SHARED_LIMIT, Buffers, Shadow
@@ -202,7 +203,7 @@ def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = No
         raise SimulationError(f"policy {policy!r} is not one of {', '.join(POLICIES)}")
     launch = launch or Launch()
     module = parse(ptx_text)
-    function = find_entry(module, entry)
+    function = inline(module, find_entry(module, entry))
     check_launch(function, launch)
     log = FaultLog()
     buffers = Buffers()

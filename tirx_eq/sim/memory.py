@@ -198,8 +198,10 @@ class Checker:
         """An actor in words."""
         cluster, local = divmod(actor, STRIDE)
         text = self.clocks.names.get(local)
-        text = text or f"thread {local}"
-        return f"{text} of cluster {cluster}"
+        if text is None:
+            rank, thread = divmod(local, self.clocks.per_cta)
+            text = f"thread {thread}" + (f" of CTA rank {rank}" if self.clocks.per_cta < self.clocks.per_cluster else "")
+        return text if cluster == self.clocks.cluster[0] else f"{text} of cluster {cluster}"
 
     # -- accesses by asynchronous operations ------------------------------------------------------
     def async_access(self, shadow: Shadow, cells: Array, cluster: int, view: Array, event: tuple[int, int],

@@ -235,16 +235,18 @@ class _Parser:
         space = space_token.text[1:].split("::")[0]
         if space_token.kind != "directive" or space not in SPACES or space in ("reg", "sreg"):
             raise self.fail(f"unknown directive {space_token.text!r}", space_token)
-        align, type_name, vector = 0, "", 1
+        align, type_name, vector, pointer = 0, "", 1, False
         while self.token.kind == "directive":
             word = self.take().text[1:]
             if word == "align":
-                align = self.integer("alignment")
-                if align <= 0 or align & (align - 1) or align > 1 << 20:
-                    raise self.fail(f"alignment {align} is not a power of two")
+                declared = self.integer("alignment")
+                align = align if pointer else declared
+                if declared <= 0 or declared & (declared - 1) or declared > 1 << 20:
+                    raise self.fail(f"alignment {declared} is not a power of two")
             elif word in ("v2", "v4"):
                 vector = int(word[1])
             elif word == "ptr":
+                pointer = True
                 while self.token.kind == "directive" and self.token.text[1:].split("::")[0] in SPACES:
                     self.take()
             elif word == "attribute":
@@ -583,7 +585,7 @@ class _Parser:
 
 
 def _number(text: str) -> Imm | None:
-    text = text.rstrip("U") if not text.lower().startswith("0x") else text.rstrip("U")
+    text = text.rstrip("U")
     lower = text.lower()
     if lower.startswith("0f") and len(text) == 10:
         return Imm(int(text[2:], 16), "f32")

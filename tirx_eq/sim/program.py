@@ -217,11 +217,13 @@ class Decoder:
             raise self.error("a memory operand in brackets is needed")
         base = operand.base
         offset = operand.offset
+        narrow = False
         if isinstance(base, Reg):
             size = REGISTER_BYTES[self.program.registers[base.index].type]
             if size not in (4, 8):
                 raise self.error(f"address register {base.name} must be 32 or 64 bits wide")
             inner = self.register(base, np.dtype(f"u{size}"))
+            narrow = size == 4
         else:
             inner = self.source(base, "u64")
 
@@ -229,6 +231,8 @@ class Decoder:
             value = inner(wave, group).astype(np.int64)
             if offset:
                 value = value + offset
+                if narrow:
+                    value = value & 0xFFFFFFFF
             return value if value.shape[0] == group.n else np.repeat(value, group.n)
         return read
 

@@ -57,7 +57,7 @@ class Scheduler:
         least = int(w.pc[fresh].min())
         chosen = fresh & (w.pc == least)
         chosen = self.joined(chosen, least)
-        ahead = w.pc[fresh & (w.pc > least)]
+        ahead = w.pc[(fresh | (w.state == CONVERGE)) & (w.pc > least)]
         stop = int(ahead.min()) if len(ahead) else FAR
         if chosen.all():
             w.state[:] = RUN
@@ -87,7 +87,7 @@ class Scheduler:
         least = int(w.pc[mine].min())
         chosen = mine & (w.pc == least)
         chosen = self.joined(chosen, least)
-        ahead = w.pc[mine & (w.pc > least)]
+        ahead = w.pc[(mine | ((w.state == CONVERGE) & (w.warp == warp))) & (w.pc > least)]
         idx = np.nonzero(chosen)[0]
         w.state[idx] = RUN
         quantum = int(random.choice([1, 3, 10, 40, 400]))

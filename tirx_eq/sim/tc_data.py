@@ -90,8 +90,9 @@ def touch(w: Wave, who: Actor, cta: int, lane: Any, column: Any, write: bool, wh
     if not w.checker.enabled:
         return
     t = w.tmem
-    owner = t.owner[cta, np.unique(column)]
-    if (owner < 0).any():
+    low, high = int(column.min()), int(column.max())
+    if (t.owner[cta, low : high + 1] < 0).any() and (t.owner[cta, np.unique(column)] < 0).any():
+        owner = t.owner[cta, np.unique(column)]
         first = int(np.unique(column)[int(np.argmax(owner < 0))])
         w.report("tmem-alloc", f"{what} uses column {first}, which is not allocated", row=who.row)
     if not write:
@@ -266,7 +267,12 @@ def alloc(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     def write_address(w: Wave, rows: Array, address: int, start: int) -> None:
         at = w.shared_flat(np.array([address]), rows[:1], 4, 4)
         w.checker.write(w.shared_shadow, w.shared_shadow.cells(at, 4), rows[:1], what="tcgen05.alloc result")
-        w.shared_shadow.writer[w.shared_shadow.cells(at, 4)] = w.clocks.actor[rows[0]]
+        # The whole warp executes the alloc: its lanes may read the address at once, other warps must synchronise.
+        clocks = w.clocks
+        written = np.zeros((3, clocks.columns), np.int32)
+        written[HB, clocks.local[rows[0]]] = clocks.epoch[rows[0]]
+        clocks.epoch[rows[0]] += 1
+        clocks.acquire(rows, written)
         w.smem.view(np.uint32)[at // 4] = start
     return aligned(run), SYNC
 

@@ -123,7 +123,7 @@ class Wave:
         self.local_size = -(-program.local_size // 16) * 16
         self.local = np.zeros(self.T * self.local_size + 64, np.uint8)
         self.log: FaultLog = context.log
-        self.clocks = Clocks(self.T, self.per_cluster, first_cluster)
+        self.clocks = Clocks(self.T, self.per_cluster, first_cluster, self.per_cta)
         self.checker = Checker(self.clocks, self.report)
         self.checker.enabled = context.races
         self.checker.crossed = context.crossed
