@@ -308,10 +308,7 @@ def _missing_copies(
     rest = [q // factor for q in total if q % factor == 0 and all(q + k in members for k in have)]
     if {q * factor + k for q in rest for k in have} != members:
         return None
-    try:
-        return decompose(rest)
-    except ValueError:
-        return None
+    return decompose(rest)
 
 
 def _agrees(made: Layout, whole: TileLayout) -> bool:

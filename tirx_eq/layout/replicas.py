@@ -7,6 +7,7 @@ set decides: two replicas are equal if their shifted sets are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd
 
 Progression = tuple[int, int]
@@ -40,9 +41,7 @@ def normalize(parts: Sequence[Progression]) -> tuple[int, list[Progression], boo
     found = sum_set([(e, s // unit) for e, s in fused])
     if found is None:
         return shift, fused, False
-    pieces = _peel(frozenset(found))
-    if pieces is None:
-        pieces = _search(found)
+    pieces = decompose(found)
     if pieces is None:
         return shift, fused, False
     return shift, fuse([(e, s * unit) for e, s in pieces]), True
@@ -81,77 +80,87 @@ def _separated(parts: Sequence[Progression]) -> bool:
 
 
 def sum_set(parts: Sequence[Progression]) -> list[int] | None:
-    """The sorted sum set; None if it has more than 2**20 candidates at some step."""
+    """The sorted sum set (strides at least 0); None if it has more than 2**20 candidates at some step."""
     found = {0}
     for extent, stride in parts:
         if len(found) * extent > SET_LIMIT:
             return None
-        steps = range(0, extent * stride, stride)
+        steps = range(0, extent * stride, stride) if stride else (0,)
         found = {x + y for x in found for y in steps}
     return sorted(found)
 
 
-def _peel(members: frozenset[int]) -> list[Progression] | None:
-    """Take off the progression of the smallest stride, longest first, keeping all that may remain."""
-    if len(members) == 1:
+def decompose(members: Sequence[int]) -> list[Progression] | None:
+    """A list of progressions whose sum set this is (0 its least member), the same one for the same set.
+
+    None if there is none, or none was found within the search budget.
+    """
+    if max(members) >= SET_LIMIT:
+        return None
+    mask = 0
+    for x in members:
+        mask |= 1 << x
+    return _decompose(mask)
+
+
+@lru_cache(maxsize=4096)
+def _decompose(mask: int) -> list[Progression] | None:
+    if int(bin(mask)[:1:-1], 2) != mask:
+        return None  # a sum of progressions is symmetric: x is a member exactly if max - x is
+    found = _peel(mask)
+    return _search(mask) if found is None else found
+
+
+def _peel(mask: int) -> list[Progression] | None:
+    """Take off the progression of the smallest stride, longest first, keeping all that may remain.
+
+    A set is a mask: bit x is set if x is a member.
+    """
+    if mask == 1:
         return []
-    stride = min(x for x in members if x)
-    longest = 1
-    while longest * stride in members:
-        longest += 1
-    for extent in range(longest, 1, -1):
-        steps = range(0, extent * stride, stride)
-        rest = frozenset(y for y in members if all(y + d in members for d in steps))
-        if len(rest) < len(members) and {y + d for y in rest for d in steps} == members:
-            deeper = _peel(rest)
+    stride = ((mask & ~1) & -(mask & ~1)).bit_length() - 1
+    rests = []  # rests[k]: members from which k + 2 steps stay inside
+    rest = mask & mask >> stride
+    while rest & 1:
+        rests.append(rest)
+        rest &= mask >> stride * (len(rests) + 1)
+    for k in reversed(range(len(rests))):
+        covered = 0
+        for step in range(k + 2):
+            covered |= rests[k] << stride * step
+        if covered == mask:
+            deeper = _peel(rests[k])
             if deeper is not None:
-                return [(extent, stride), *deeper]
+                return [(k + 2, stride), *deeper]
     return None
 
 
-def _search(members: Sequence[int]) -> list[Progression] | None:
+def _search(goal: int) -> list[Progression] | None:
     """Some list of progressions with this sum set, by depth-first search in a fixed order; None if the budget ends."""
-    goal = frozenset(members)
-    top = max(members)
-    strides = [x for x in members if x]
     budget = _SEARCH_BUDGET
+    strides = [x for x in range(1, goal.bit_length()) if goal >> x & 1]
 
-    def extend(have: frozenset[int], first: int, reach: int) -> list[Progression] | None:
+    def extend(have: int, first: int) -> list[Progression] | None:
         nonlocal budget
         if have == goal:
             return []
         for k in range(first, len(strides)):
             stride = strides[k]
-            longest, grown = 1, have
             options = []
-            while True:
-                longest += 1
-                more = grown | frozenset(x + (longest - 1) * stride for x in have)
+            grown, moved = have, have
+            while budget > 0:
                 budget -= 1
-                if budget < 0 or reach + (longest - 1) * stride > top or not more <= goal:
+                moved <<= stride
+                grown |= moved
+                if grown & ~goal:
                     break
-                grown = more
-                options.append((longest, grown))
-            for extent, total in reversed(options):
-                deeper = extend(total, k, reach + (extent - 1) * stride)
+                options.append(grown)
+            for extent, total in reversed(list(enumerate(options, 2))):
+                deeper = extend(total, k)
                 if deeper is not None:
                     return [(extent, stride), *deeper]
-            if budget < 0:
+            if budget <= 0:
                 return None
         return None
 
-    return extend(frozenset({0}), 0, 0)
-
-
-def decompose(members: Sequence[int]) -> list[Progression]:
-    """A list of progressions with this sum set (0 is its least member); raises ValueError if there is none.
-
-    Only for sets known to be such sums.
-    """
-    ordered = sorted(members)
-    pieces = _peel(frozenset(ordered))
-    if pieces is None:
-        pieces = _search(ordered)
-    if pieces is None:
-        raise ValueError("the set isn't a sum of progressions")
-    return pieces
+    return extend(1, 0)

@@ -190,7 +190,7 @@ def _candidates(table: np.ndarray) -> list[SwizzleLayout]:
     """Every swizzle whose action could differ on these values, in the canonical order."""
     import numpy as np
 
-    moving = int(np.bitwise_or.reduce((table ^ table.flat[0]).ravel()))
+    used = int(np.bitwise_or.reduce(table.ravel()))
     width = max(int(table.max()).bit_length(), int(table.min()).bit_length(), 1)
     made = []
     for count in range(1, width + 1):
@@ -199,7 +199,7 @@ def _candidates(table: np.ndarray) -> list[SwizzleLayout]:
             for shift in range(count, max(count, width) + 1):
                 for low in range(width):
                     source = ones << (low + shift if inner else low)
-                    if moving & source or moving < 0:
+                    if used & source:
                         made.append(SwizzleLayout(low, count, shift, inner))
     return made
 
@@ -217,11 +217,8 @@ def _plain_sets(
     digits = plain_digits({**others, "m": base})
     if digits is None:
         return None
-    try:
-        copies = decompose([int(x) for x in table[0] - base[0]])
-    except ValueError:
-        return None
-    return digits, copies, int(base[0])
+    copies = decompose([int(x) for x in table[0] - base[0]])
+    return None if copies is None else (digits, copies, int(base[0]))
 
 
 def _tile_of_table(
