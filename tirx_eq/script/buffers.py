@@ -194,7 +194,7 @@ def match_buffer(
     if shape is None:
         raise IRError("match_buffer needs the shape")
     made = buffer(shape, dtype, data, strides, elem_offset, None, scope, align, offset_factor, layout)
-    if param.ty.element_type.dtype == "void":
+    if any(param is u for u in builder.untyped):
         object.__setattr__(param, "ty", made.data.ty)
     builder.buffer_map[param] = made
     return made

@@ -61,6 +61,8 @@ class Builder:
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}
         self.ret_type: Any = None
+        #: handle parameters that take the type of the buffer they are matched with
+        self.untyped: list[Var] = []
         self._unnamed: dict[int, Any] = {}
         self._fresh: list[Any] = []
 

@@ -23,6 +23,7 @@ from ..ir.arith import match_types
 from .intrinsics import Namespace
 from .regions import subscript
 from .source import Source
+from .tile import ScopeNamespace
 from .values import MetaVar, as_expr
 from .views import BUFFER_ATTRIBUTES
 
@@ -97,9 +98,10 @@ class Scope:
 class Evaluator:
     """Evaluates AST expressions of one source in a scope."""
 
-    def __init__(self, source: Source, scope: Scope) -> None:
+    def __init__(self, source: Source, scope: Scope, *, restricted: bool = False) -> None:
         self.source = source
         self.scope = scope
+        self.restricted = restricted
         self.steps = 0
 
     # -- places -------------------------------------------------------------------------------------------------------
@@ -147,7 +149,10 @@ class Evaluator:
             raise self.fail(node, f"the name '{node.id}' is not defined", hint) from None
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
-        return get_attribute(self.eval(node.value), node.attr)
+        value = get_attribute(self.eval(node.value), node.attr)
+        if self.restricted and isinstance(value, types.ModuleType) and not reachable_from_text(value.__name__):
+            raise self.fail(node, f"text can't use the module '{value.__name__}'")
+        return value
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
         value, key = self.eval(node.value), self.eval_index(node.slice)
@@ -280,7 +285,7 @@ class Evaluator:
         def call(*args: Any) -> Any:
             if len(args) != len(names):
                 raise TypeError(f"the lambda takes {len(names)} arguments, got {len(args)}")
-            inner = Evaluator(self.source, scope.snapshot())
+            inner = Evaluator(self.source, scope.snapshot(), restricted=self.restricted)
             inner.scope.frames.append(dict(zip(names, args)))
             return inner.eval(node.body)
 
@@ -410,10 +415,19 @@ class _Scope(str):
         return str(self)
 
 
+def reachable_from_text(module: str) -> bool:
+    """Whether source text, which isn't trusted, may use a module: the script namespace, layouts, and ``math``."""
+    package = __name__.split(".")[0]
+    names = ("script", "script.tirx", "script.tile", "script.lang", "layout")
+    return module == "math" or module in [f"{package}.{n}" for n in names] or module.startswith(f"{package}.script.lang.")
+
+
 def get_attribute(value: Any, name: str) -> Any:
     """``value.name`` as a kernel may use it; names of Python's machinery are not reachable."""
     if name.startswith("__") and not isinstance(value, Namespace):
         raise AttributeError(f"'{name}' can't be used in a kernel")
+    if isinstance(value, str) and name in ("format", "format_map"):
+        raise AttributeError(f"'{name}' of a string can't be used in a kernel; write an f-string")
     if isinstance(value, Buffer):
         if name == "scope":
             return _Scope(value.scope)
@@ -428,8 +442,8 @@ def get_attribute(value: Any, name: str) -> Any:
     try:
         return getattr(value, name)
     except AttributeError as e:
-        if isinstance(value, (types.ModuleType, Namespace)) and "did you mean" in str(e):
-            raise
+        if isinstance(value, (types.ModuleType, Namespace, ScopeNamespace)):
+            raise AttributeError(str(e)) from None
         public = [n for n in dir(value) if not n.startswith("_")]
         near = difflib.get_close_matches(name, public, 3, 0.6)
         more = f"; did you mean {', '.join(near)}?" if near else ""

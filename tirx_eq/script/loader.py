@@ -15,11 +15,12 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..errors import ParseError, Span, TirxError
 from ..ir import PrimFunc
-from .evaluator import Scope
+from .evaluator import Scope, reachable_from_text
 from .macros import InlineFunction, JitKernel, Maker, jit, prim_func
 from .parser import FunctionParser
 from .source import Source, read_source, syntax_error
@@ -70,7 +71,7 @@ class _Module(FunctionParser):
     """The statements of a module, of which only declarations are understood."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source, {})
+        super().__init__(source, {}, restricted=True)
 
     def run(self, nodes: list[ast.stmt]) -> None:
         for node in nodes:
@@ -94,7 +95,14 @@ class _Module(FunctionParser):
                 value = getattr(module, alias.name)
             except AttributeError as e:
                 raise self.fail(node, str(e)) from None
+            from_script = module.__name__ == f"{_PACKAGE}.script"
+            if (from_script and not isinstance(value, ModuleType)) or not self._may_use(value):
+                raise self.fail(node, f"text can't import '{alias.name}' from '{module.__name__}'")
             self.scope.define(alias.asname or alias.name, value)
+
+    @staticmethod
+    def _may_use(value: Any) -> bool:
+        return not isinstance(value, ModuleType) or reachable_from_text(value.__name__)
 
     def top_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -108,8 +116,10 @@ class _Module(FunctionParser):
                 name = ours + name[len(theirs) :]
         if name in ("__future__", "tvm"):
             return importlib.import_module("__future__")
-        if name != "math" and name.partition(".")[0] != _PACKAGE:
-            raise self.fail(node, f"text can't import '{name}'", f"only {_PACKAGE} and math; or give a file")
+        if not reachable_from_text(name):
+            raise self.fail(
+                node, f"text can't import '{name}'", f"only {_PACKAGE}.script, {_PACKAGE}.layout and math; or give a file"
+            )
         try:
             return importlib.import_module(name)
         except ImportError as e:
@@ -132,7 +142,7 @@ class _Module(FunctionParser):
         maker = self.eval(call.func if call else decorator)
         options = {str(k.arg): self.eval(k.value) for k in call.keywords} if call else {}
         if maker is prim_func:
-            made = FunctionParser(self.source, self.scope.frames[0])
+            made = FunctionParser(self.source, self.scope.frames[0], restricted=True)
             if options.get("s_tir"):
                 raise self.fail(decorator, "s_tir kernels (schedulable blocks) are not part of TIRx here")
             func = made.parse(node, private=bool(options.get("private")))
@@ -142,7 +152,7 @@ class _Module(FunctionParser):
         elif isinstance(maker, Maker):
             self.scope.define(node.name, InlineFunction(self.source, node, Scope(self.scope.frames[0]), None))
         elif maker is jit:
-            self.scope.define(node.name, JitKernel(self.source, node, self.scope.frames[0]))
+            self.scope.define(node.name, JitKernel(self.source, node, self.scope.frames[0], restricted=True))
         else:
             raise self.fail(decorator, "the decorator is not one of this package", "Tx.prim_func, Tx.inline or Tx.jit")
 

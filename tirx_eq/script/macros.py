@@ -80,7 +80,7 @@ class InlineFunction:
         spec = self.node.args
         if spec.kwarg:
             raise ParseError(f"'{self.node.name}': an inline function can't take **{spec.kwarg.arg}")
-        defaults = FunctionParser(self.source, {})
+        defaults = FunctionParser(self.source, {}, restricted=parser.restricted)
         defaults.scope = self.scope.snapshot()
         empty, kinds = inspect.Parameter.empty, inspect.Parameter
         positional = [*spec.posonlyargs, *spec.args]
@@ -146,15 +146,17 @@ class JitKernel:
     """A kernel with compile-time parameters; :meth:`specialize` gives the PrimFunc."""
 
     def __init__(
-        self, source: Source, node: ast.FunctionDef, names: Mapping[str, Any], *, private: bool = False
-    ) -> None:
+        self, source: Source, node: ast.FunctionDef, names: Mapping[str, Any], *, private: bool = False,
+        restricted: bool = False,
+    ) -> None:  # fmt: skip
         self.source = source
         self.node = node
         self.__name__ = node.name
         self._names = names
         self._private = private
+        self._restricted = restricted
         self._made: dict[Any, PrimFunc] = {}
-        evaluator = FunctionParser(source, names)
+        evaluator = FunctionParser(source, names, restricted=restricted)
         spec = self.node.args
         self.constants: set[str] = set()
         self.optional: set[str] = set()
@@ -190,7 +192,7 @@ class JitKernel:
             raise ParseError(f"{self.__name__}.specialize needs a value for '{sorted(missing)[0]}'")
         key = (tuple(sorted((n, repr(v)) for n, v in constants.items())), tuple(sorted(absent)))
         if key not in self._made:
-            parser = FunctionParser(self.source, self._names)
+            parser = FunctionParser(self.source, self._names, restricted=self._restricted)
             self._made[key] = parser.parse(self.node, private=self._private, constants=constants, absent=absent)
         return self._made[key]
 

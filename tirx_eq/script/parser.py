@@ -29,9 +29,13 @@ from .values import (
     MetaVar,
     OptionalAnnotation,
     as_expr,
+    handle,
     new_var,
     pointer_type,
 )
+
+#: Inline functions may call each other so deep.
+MAX_DEPTH = 32
 
 _ACTIVE: ContextVar[FunctionParser | None] = ContextVar("function_parser", default=None)
 
@@ -44,9 +48,10 @@ def active_parser() -> FunctionParser | None:
 class FunctionParser(Evaluator):
     """Walks the statements of one function (and of the inline functions it calls) and builds."""
 
-    def __init__(self, source: Source, outside: Mapping[str, Any]) -> None:
-        super().__init__(source, Scope(outside))
+    def __init__(self, source: Source, outside: Mapping[str, Any], *, restricted: bool = False) -> None:
+        super().__init__(source, Scope(outside), restricted=restricted)
         self.builder = Builder()
+        self.depth = 0
         self.match_vars: dict[str, Var] = {}
 
     # -- the function -------------------------------------------------------------------------------------------------
@@ -101,8 +106,11 @@ class FunctionParser(Evaluator):
             value = value.annotation
         if isinstance(value, ConstexprAnnotation):
             raise self.fail(arg, f"parameter '{arg.arg}' is constexpr: give its value to specialize()")
+        untyped = value is handle
         if callable(value) and not isinstance(value, Expr):
             value = value()
+        if untyped:
+            self.builder.untyped.append(value)
         known = self.match_vars.get(arg.arg)
         if known is not None:
             if not isinstance(value, Var) or value.dtype != known.dtype:
@@ -212,6 +220,8 @@ class FunctionParser(Evaluator):
     def stmt_If(self, node: ast.If) -> None:
         test = self.eval(node.test)
         if not isinstance(test, Expr):
+            if isinstance(test, (Buffer, BufferRegion, Frame)):
+                raise self.fail(node.test, f"a {type(test).__name__} is not a condition")
             self.body(node.body if test else node.orelse)
             return
         with IfFrame(as_condition(test)):
@@ -433,10 +443,13 @@ class FunctionParser(Evaluator):
         self, source: Source, node: ast.FunctionDef, scope: Scope, arguments: Mapping[str, Any], caller: ast.AST | None
     ) -> Any:
         """Walk the body of an inline function with its parameters bound; its return value, if it ends in one."""
-        if len(self.scope.frames) > 400:
-            raise ParseError(f"'{node.name}' calls itself without end", span=source.span(node))
+        if self.depth >= MAX_DEPTH:
+            raise ParseError(
+                f"inline functions call each other more than {MAX_DEPTH} deep (in '{node.name}')", span=source.span(node)
+            )
         saved = self.source, self.scope, self.builder.span
         self.source, self.scope = source, scope
+        self.depth += 1
         try:
             with scope.frame():
                 for name, value in arguments.items():
@@ -444,6 +457,7 @@ class FunctionParser(Evaluator):
                 self.body(node.body)
         finally:
             self.source, self.scope, self.builder.span = saved
+            self.depth -= 1
         return None
 
 

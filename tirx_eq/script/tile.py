@@ -327,7 +327,7 @@ class ScopeNamespace:
         if name not in FUNCTIONS:
             near = difflib.get_close_matches(name, FUNCTIONS, 3, 0.6)
             more = f"; did you mean {', '.join(near)}?" if near else ""
-            raise AttributeError(f"'{self._label}.{name}' is not a tile primitive{more}")
+            raise AttributeError(f"there is no tile primitive '{self._label}.{name}'{more}")
         return FUNCTIONS[name].in_scope(self._scope)
 
     def __dir__(self) -> list[str]:
