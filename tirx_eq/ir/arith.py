@@ -1,12 +1,13 @@
 """Building expressions: operand conversion and constant folding, as TIRx's own constructors do them.
 
-The foldings here are exactly those of the reference (both constant, x+0, x-0, x*1, x*0, x//1, x%1, true and p …), so that
-the same source gives the same tree in both.  Real simplification is the e-graph's job.
+The foldings here are exactly those of the reference (both constant, x+0, x-0, x*1, x*0, x//1, x%1, true and p …), so
+that the same source gives the same tree in both.  Real simplification is the e-graph's job.
 """
 
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ from .expr import (
     Mul,
     Not,
     Or,
+    Ramp,
     Select,
     StringImm,
     Sub,
@@ -66,17 +68,23 @@ def const(value: Any, dtype: str | None = None) -> Expr:
 
 
 def cast(dtype: str, value: Expr) -> Expr:
-    """``value`` converted to ``dtype``; constants are converted at once, an equal dtype changes nothing."""
+    """``value`` converted to ``dtype``; constants are converted at once, an equal dtype changes nothing.
+
+    A scalar becomes a vector by conversion of the scalar, then Broadcast.  Raises IRError if a constant doesn't fit.
+    """
     dtype = dt.normalize(dtype)
     if value.dtype == dtype:
         return value
-    if isinstance(value, (IntImm, FloatImm)) and dt.lanes(dtype) == 1 and dt.kind(dtype) != "handle":
-        if dt.is_float(dtype):
-            return FloatImm(dtype, float(value.value))
-        if isinstance(value, IntImm) or float(value.value).is_integer():
-            return IntImm(dtype, _wrap(int(value.value), dtype))
-    if dt.lanes(value.dtype) == 1 and dt.lanes(dtype) > 1:
-        return Broadcast(cast(dt.element(dtype), value), dt.lanes(dtype))
+    count = dt.lanes(dtype)
+    if count > 1 and dt.lanes(value.dtype) == 1:
+        return Broadcast(cast(dt.element(dtype), value), count)
+    if isinstance(value, Broadcast) and value.lanes == count:
+        return Broadcast(cast(dt.element(dtype), value.value), count)
+    if isinstance(value, (IntImm, FloatImm)) and dt.kind(dtype) not in ("handle", "void"):
+        return FloatImm(dtype, float(value.value)) if dt.is_float(dtype) else IntImm(dtype, int(value.value))
+    if isinstance(value, Ramp) and dt.kind(dtype) == "int" and dt.bits(dtype) >= dt.bits(value.base.dtype):
+        element = dt.element(dtype)
+        return Ramp(cast(element, value.base), cast(element, value.stride), count)
     return Cast(dtype, value)
 
 
@@ -89,57 +97,41 @@ def _wrap(value: int, dtype: str) -> int:
 
 
 def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Both operands as expressions of one dtype, by TIRx's promotion: the wider type, float over int, signed over unsigned."""
-    if not isinstance(a, Expr):
-        a = const(a, _literal_dtype(a, b))
-    if not isinstance(b, Expr):
-        b = const(b, _literal_dtype(b, a))
+    """Both operands as expressions of one dtype, by TIRx's promotion.
+
+    A Python number is first an int32 (int64 if it needs it), a float32 or a bool.  Then: float over integer, one of
+    float16/32/64 over the narrow formats, else the wider; of equal width unsigned over signed; anything over bool.
+    Raises IRError where TIRx has no common type.
+    """
+    a, b = const(a), const(b)
     if a.dtype == b.dtype:
         return a, b
     la, lb = dt.lanes(a.dtype), dt.lanes(b.dtype)
-    if la != lb:
-        if la == 1:
-            a = Broadcast(a, lb)
-        elif lb == 1:
-            b = Broadcast(b, la)
-        else:
-            raise IRError(f"operands have {la} and {lb} lanes")
-    target = _promote(a.dtype, b.dtype)
+    if la != lb and 1 not in (la, lb):
+        raise IRError(f"operands have {la} and {lb} lanes")
+    target = dt.with_lanes(_promote(dt.element(a.dtype), dt.element(b.dtype)), max(la, lb))
     return cast(target, a), cast(target, b)
 
 
-def _literal_dtype(value: Any, other: Any) -> str | None:
-    if not isinstance(other, Expr):
-        return None
-    base = other.dtype
-    if isinstance(value, float) and not dt.is_float(base):
-        return dt.with_lanes("float32", dt.lanes(base))
-    if dt.kind(base) == "handle":
-        return None
-    if dt.is_integer(base) and not isinstance(value, bool):
-        kind, bits, _ = dt.parse(base)
-        fits = -(1 << (bits - 1)) <= value < 1 << (bits - 1) if kind == "int" else 0 <= value < 1 << bits
-        return base if fits else dt.with_lanes("int64", dt.lanes(base))
-    return base
+_STANDARD_FLOATS = ("float16", "float32", "float64")
 
 
 def _promote(a: str, b: str) -> str:
-    (ka, ba, count), (kb, bb, _) = dt.parse(a), dt.parse(b)
-    if ka == "float" or kb == "float":
-        if ka == kb:
-            if ba == bb:
-                raise IRError(f"no common type for {a} and {b}")
-            return a if ba > bb else b
-        return a if ka == "float" else b
-    if "handle" in (ka, kb):
-        raise IRError(f"no arithmetic between {a} and {b}")
-    if ka == kb:
-        return a if ba >= bb else b
-    if ka == "bool":
-        return b
-    if kb == "bool":
+    """The common dtype of two scalar dtypes."""
+    (ka, ba, _), (kb, bb, _) = dt.parse(a), dt.parse(b)
+    if a == b:
         return a
-    return dt.with_lanes(f"int{max(ba, bb)}", count)
+    if {ka, kb} & {"handle", "void"}:
+        raise IRError(f"no arithmetic between {a} and {b}")
+    if (ka == "float") != (kb == "float"):
+        return a if ka == "float" else b
+    if (a in _STANDARD_FLOATS) != (b in _STANDARD_FLOATS):
+        return a if a in _STANDARD_FLOATS else b
+    if ba != bb:
+        return a if ba > bb else b
+    if ka == "float":
+        raise IRError(f"no common type for {a} and {b}")
+    return a if ka == "uint" else b
 
 
 def _trunc_div(x: int, y: int) -> int:
@@ -158,6 +150,15 @@ _COMPARE_FOLD: dict[type, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+#: Dtypes of index arithmetic: the reference folds remainders and bit operations of these only.
+_INDEX_DTYPES = ("int32", "int64")
+#: How a folded float is rounded; other floats aren't folded.
+_ROUND: dict[str, Callable[[float], float]] = {
+    "float32": lambda v: struct.unpack("f", struct.pack("f", v))[0], "float64": float,
+}  # fmt: skip
+_INTEGER_ONLY = (FloorDiv, FloorMod, Mod)
+
+
 def _value(e: Expr) -> int | float | None:
     return e.value if isinstance(e, (IntImm, FloatImm)) else None
 
@@ -165,26 +166,29 @@ def _value(e: Expr) -> int | float | None:
 def _fold(cls: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
     """The folded form of ``cls(a, b)`` if the reference folds it, else None."""
     x, y = _value(a), _value(b)
-    dividing = cls in (Div, Mod, FloorDiv, FloorMod)
-    if dividing and y == 0 and isinstance(b, IntImm):
-        raise IRError(f"{cls.__name__} by zero")
+    if cls in (Mod, FloorMod) and a.dtype not in _INDEX_DTYPES:
+        unsigned = cls is FloorMod and dt.kind(a.dtype) == "uint" and x is not None and y is not None
+        return IntImm(a.dtype, int(x) % int(y)) if unsigned else None  # type: ignore[arg-type]
     if x is not None and y is not None:
         if cls in _COMPARE_FOLD:
             return IntImm("bool", _COMPARE_FOLD[cls](x, y))
         if isinstance(a, IntImm) and cls in _INT_FOLD:
             return IntImm(a.dtype, _wrap(_INT_FOLD[cls](int(x), int(y)), a.dtype))
-        if isinstance(a, FloatImm) and cls in _FLOAT_FOLD and not (cls is Div and y == 0):
-            return FloatImm(a.dtype, _FLOAT_FOLD[cls](x, y))
+        if isinstance(a, FloatImm) and cls in (Min, Max):
+            return a if _FLOAT_FOLD[cls](x, y) == x else b
+        if isinstance(a, FloatImm) and cls in _FLOAT_FOLD and a.dtype in _ROUND:
+            rounded = _ROUND[a.dtype]
+            return FloatImm(a.dtype, rounded(_FLOAT_FOLD[cls](rounded(x), rounded(y))))
     if cls is Add:
         return b if x == 0 else a if y == 0 else None
     if cls is Sub:
         return a if y == 0 else None
     if cls is Mul:
-        return b if x == 1 else a if y == 1 else a if x == 0 else b if y == 0 else None
+        return b if x == 1 else a if x == 0 else a if y == 1 else b if y == 0 else None
     if cls in (Div, FloorDiv):
         return a if x == 0 or y == 1 else None
     if cls in (Mod, FloorMod):
-        return a if x == 0 else IntImm(a.dtype, 0) if y == 1 and isinstance(b, IntImm) else None
+        return a if x == 0 else IntImm(a.dtype, 0) if y == 1 else None
     if cls in (Min, Max):
         return a if a is b else None
     return None
@@ -193,20 +197,36 @@ def _fold(cls: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
 def binary(cls: type[Any], a: Any, b: Any) -> Expr:
     """``cls(a, b)`` after operand conversion, folded where the reference folds."""
     left, right = match_types(a, b)
+    if dt.kind(left.dtype) in ("handle", "void"):
+        raise IRError(f"{cls.__name__} has no meaning on {left.dtype}")
+    if cls in _INTEGER_ONLY and not dt.is_integer(left.dtype):
+        raise IRError(f"{cls.__name__} needs integers, got {left.dtype}")
+    if cls in (Div, Mod, FloorDiv, FloorMod) and isinstance(right, (IntImm, FloatImm)) and right.value == 0:
+        raise IRError(f"{cls.__name__} by zero")
+    if cls is Sub and dt.kind(left.dtype) == "uint" and _value(left) == 0 and (_value(right) or 0) > 0:
+        raise IRError(f"0 - {right.value} is not a value of {left.dtype}")  # type: ignore[attr-defined]
     folded = _fold(cls, left, right)
     return cls(left, right) if folded is None else folded
 
 
+def _conditions(name: str, a: Any, b: Any) -> tuple[Expr, Expr]:
+    pair = const(a), const(b)
+    for side in pair:
+        if dt.kind(side.dtype) != "bool":
+            raise IRError(f"{name} needs bool operands, got {side.dtype}")
+    return pair
+
+
 def logical_and(a: Any, b: Any) -> Expr:
     """Both conditions; a constant side is folded."""
-    a, b = (const(v, "bool") for v in (a, b))
+    a, b = _conditions("And", a, b)
     x, y = _value(a), _value(b)
     return b if x == 1 else a if x == 0 else a if y == 1 else b if y == 0 else And(a, b)
 
 
 def logical_or(a: Any, b: Any) -> Expr:
     """Either condition; a constant side is folded."""
-    a, b = (const(v, "bool") for v in (a, b))
+    a, b = _conditions("Or", a, b)
     x, y = _value(a), _value(b)
     return a if x == 1 else b if x == 0 else b if y == 1 else a if y == 0 else Or(a, b)
 
@@ -229,19 +249,37 @@ _BIT_FOLD: dict[str, Callable[[int, int], int]] = {
 
 
 def bitwise(name: str, a: Any, b: Any) -> Expr:
-    """A call of ``tirx.<name>`` (bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right) on integers."""
+    """A call of ``tirx.<name>`` (bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right) on integers.
+
+    A Python integer takes the dtype of the other operand; its bit pattern must fit there.
+    """
+    a, b = (_bits_literal(v, other) for v, other in ((a, b), (b, a)))
     a, b = match_types(a, b)
+    shift = name.startswith("shift")
     for side in (a, b):
-        if not (dt.is_integer(side.dtype) or dt.kind(side.dtype) == "bool"):
+        if not (dt.is_integer(side.dtype) or (dt.kind(side.dtype) == "bool" and not shift)):
             raise IRError(f"{name} needs integers, got {side.dtype}")
     x, y = _value(a), _value(b)
-    if name.startswith("shift") and y is not None and y < 0:
-        raise IRError(f"{name} by {y}: a shift amount can't be negative")
-    if x is not None and y is not None:
-        return IntImm(a.dtype, _wrap(_BIT_FOLD[name](int(x), int(y)), a.dtype))
-    if name.startswith("shift") and y == 0:
-        return a
+    if shift and y is not None and not 0 <= y < dt.bits(b.dtype):
+        raise IRError(f"{name} by {y}: the amount must be from 0 to {dt.bits(b.dtype) - 1} for {b.dtype}")
+    if a.dtype in _INDEX_DTYPES:
+        if x is not None and y is not None:
+            return IntImm(a.dtype, _wrap(_BIT_FOLD[name](int(x), int(y)), a.dtype))
+        if shift and y == 0:
+            return a
     return Call(a.dtype, Op.get(f"tirx.{name}"), (a, b))
+
+
+def _bits_literal(value: Any, other: Any) -> Any:
+    if isinstance(value, Expr) or isinstance(value, bool) or not isinstance(other, Expr):
+        return value
+    kind, bits, count = dt.parse(other.dtype)
+    if kind not in ("int", "uint") or not hasattr(value, "__index__"):
+        return value
+    pattern = int(value)
+    if kind == "int" and 1 << (bits - 1) <= pattern < 1 << bits:
+        pattern -= 1 << bits
+    return const(pattern, dt.with_lanes(dt.element(other.dtype), count))
 
 
 def bitwise_not(a: Any) -> Expr:
@@ -256,13 +294,13 @@ def negate(a: Expr) -> Expr:
 
 
 def true_divide(a: Any, b: Any) -> Expr:
-    """``a / b`` of floats; for integers the rounding must be named."""
-    left, right = match_types(a, b)
-    if dt.is_integer(left.dtype):
+    """``a / b``; for signed integers the rounding must be named (unsigned ones are divided towards zero)."""
+    a, b = const(a), const(b)
+    if dt.kind(a.dtype) == "int" and dt.kind(b.dtype) == "int":
         raise IRError(
             "the division of integers with '/' is ambiguous", hint="use // (rounds down) or Tx.truncdiv (towards zero)"
         )
-    return binary(Div, left, right)
+    return binary(Div, a, b)
 
 
 def call(op: str, dtype: str, *args: Any, **attrs: Any) -> Call:

@@ -24,6 +24,13 @@ _SHORT = {
     "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
+#: The largest finite value of the formats narrower than float64 (OCP and IEEE 754; bfloat16 is float32's top half).
+FLOAT_MAX = {
+    "float32": (2 - 2**-23) * 2.0**127, "tfloat32": (2 - 2**-10) * 2.0**127, "bfloat16": (2 - 2**-7) * 2.0**127,
+    "float16": 65504.0, "float8_e4m3": 240.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0,
+    "float8_e4m3b11fnuz": 30.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0, "float8_e3m4": 15.5,
+    "float6_e2m3fn": 7.5, "float6_e3m2fn": 28.0, "float4_e2m1fn": 6.0,
+}  # fmt: skip
 _VECTOR = re.compile(r"(.+?)x(\d+)")
 _INT = re.compile(r"(u?int)(\d+)")
 

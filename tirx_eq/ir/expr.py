@@ -1,12 +1,13 @@
 """Expression nodes.
 
 ``Var`` is compared by identity; every other expression by its fields.  Binary nodes demand operands of one dtype; the
-Python operators (in :mod:`tirx_eq.ir.arith`) insert casts and fold constants as TIRx's own do.
-Integer arithmetic is mathematical (design section 4): ``FloorDiv``/``FloorMod`` round down, ``Div``/``Mod`` towards zero.
+Python operators (in :mod:`tirx_eq.ir.arith`) insert casts and fold constants as TIRx's own do.  Integer arithmetic is
+mathematical (design section 4): ``FloorDiv``/``FloorMod`` round down, ``Div``/``Mod`` towards zero.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +29,10 @@ class PrimType:
 
 @node("ir.PointerType")
 class PointerType:
-    """The type of a pointer: what it points to and in which storage scope (``global``, ``shared.dyn``, ``local``, ``tmem``…)."""
+    """The type of a pointer: what it points to, and in which storage scope.
+
+    Scopes are ``global``, ``shared``, ``shared.dyn``, ``local``, ``tmem``…
+    """
 
     element_type: PrimType
     storage_scope: str = "global"
@@ -160,6 +164,9 @@ class FloatImm(Expr):
         object.__setattr__(self, "value", float(self.value))
         if not dt.is_float(self.dtype):
             raise IRError(f"a FloatImm can't have dtype {self.dtype}")
+        largest = dt.FLOAT_MAX.get(self.dtype)
+        if largest is not None and abs(self.value) > largest and not math.isinf(self.value):
+            raise IRError(f"{self.value} is not a value of {self.dtype}, whose largest is {largest}")
 
 
 @node("ir.StringImm")

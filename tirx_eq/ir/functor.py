@@ -1,7 +1,8 @@
 """Traversal: one way to visit and one way to rebuild, with an entry for every node.
 
-``visit(node)`` calls ``visit_<name>`` (``visit_add``, ``visit_for``, ``visit_tile_primitive_call`` …).  The default entry
-goes to the children; override the ones that matter.  Mutators keep an unchanged node as it is, so sharing survives.
+``visit(node)`` calls ``visit_<name>`` (``visit_add``, ``visit_for``, ``visit_tile_primitive_call`` …).  The default
+entry goes to the children; override the ones that matter.  Mutators keep an unchanged node as it is, so sharing
+survives.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from . import expr as _expr
 from . import stmt as _stmt
 from .buffer import Buffer, BufferRegion
 from .exec_scope import ScopeIdDef
-from .expr import Expr, Range, Var
+from .expr import CommReducer, Expr, Range, Var
+from .function import PrimFunc
 from .node import fields, is_node, replace
 from .stmt import Stmt
 from .tile import LambdaExpr, TilePrimitiveCall
@@ -26,14 +28,14 @@ def snake_case(name: str) -> str:
 
 
 def _node_classes(module: Any, base: type) -> tuple[type, ...]:
-    found = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, base) and "type_key" in c.__dict__]
-    return tuple(found)
+    classes = (c for c in vars(module).values() if isinstance(c, type) and issubclass(c, base))
+    return tuple(c for c in classes if "type_key" in c.__dict__)
 
 
 EXPR_NODES: tuple[type, ...] = _node_classes(_expr, Expr)
 STMT_NODES: tuple[type, ...] = (*_node_classes(_stmt, Stmt), TilePrimitiveCall)
 #: Nodes that are neither but have children worth an entry.
-OTHER_NODES: tuple[type, ...] = (Range, Buffer, BufferRegion, ScopeIdDef, LambdaExpr)
+OTHER_NODES: tuple[type, ...] = (Range, Buffer, BufferRegion, CommReducer, ScopeIdDef, LambdaExpr, PrimFunc)
 
 # A Buffer is reached from its uses; its own fields (shape, offset, address) are visited where it is declared only,
 # else every access would visit them again.
@@ -44,7 +46,7 @@ class _Functor:
     """Dispatch by class name."""
 
     def visit(self, value: Any) -> Any:
-        """Dispatch on the class of ``value``; tuples and dicts are visited member by member, other values are leaves."""
+        """Dispatch on the class of ``value``; members of tuples and dicts are visited, other values are leaves."""
         if isinstance(value, tuple):
             return self._visit_tuple(value)
         if isinstance(value, dict):
@@ -102,6 +104,14 @@ class StmtVisitor(ExprVisitor):
         if isinstance(value, _DECLARATIONS):
             self.visit_buffer_fields(value.buffer)
 
+    def visit_prim_func(self, value: PrimFunc) -> None:
+        """A function: parameters, what their buffers are made of, body."""
+        self.visit(value.params)
+        for buffer in value.buffer_map.values():
+            self.visit(buffer)
+            self.visit_buffer_fields(buffer)
+        self.visit(value.body)
+
 
 class ExprMutator(_Functor):
     """Rebuilds expressions: an entry returns the new node; a node whose fields didn't change is returned as it is."""
@@ -129,13 +139,28 @@ class ExprMutator(_Functor):
 
 
 class StmtMutator(ExprMutator):
-    """Rebuilds statements.  A sequence is flattened when a member becomes a sequence; a member that becomes None goes."""
+    """Rebuilds statements.
+
+    A sequence is flattened when a member becomes a sequence; a statement that becomes None goes.
+    """
+
+    def visit_children(self, value: Any) -> Any:
+        """The node with each field replaced; a body that goes leaves an empty sequence (an else branch leaves none)."""
+        if isinstance(value, Var):
+            return value
+        changes = {name: (child, self.visit(child)) for name, child in fields(value)}
+        gone = [n for n, (old, new) in changes.items() if new is None and isinstance(old, Stmt) and n != "else_case"]
+        return replace(value, **{n: _stmt.SeqStmt() if n in gone else new for n, (_, new) in changes.items()})
 
     def visit_seq_stmt(self, value: _stmt.SeqStmt) -> Stmt:
         new = tuple(self.visit(s) for s in value.seq)
         if all(a is b for a, b in zip(value.seq, new)):
             return value
         return _stmt.seq(s for s in new if s is not None)
+
+    def visit_prim_func(self, value: PrimFunc) -> PrimFunc:
+        """A function: its body is rebuilt; parameters and their buffers stay."""
+        return value.with_body(self.visit(value.body))
 
 
 _HANDLERS: dict[type, str] = {}
@@ -169,6 +194,19 @@ def substitute(root: Any, mapping: Mapping[Var, Expr], buffers: Mapping[Buffer, 
     """``root`` with variables (and buffers, where given) replaced."""
 
     class Substitute(StmtMutator):
+        def __init__(self) -> None:
+            self.done: dict[int, tuple[Any, Any]] = {}
+
+        def visit(self, value: Any) -> Any:
+            """Each shared expression is rebuilt once, so what was shared stays shared."""
+            if not isinstance(value, Expr):
+                return super().visit(value)
+            if id(value) not in self.done:
+                self.done[id(value)] = value, super().visit(value)
+            return self.done[id(value)][1]
+
+        __call__ = visit
+
         def visit_var(self, value: Var) -> Expr:
             return mapping.get(value, value)
 

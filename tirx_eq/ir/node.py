@@ -8,10 +8,15 @@ the registered fields, so a new node needs no code in any of them.  ``Var`` and 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+
+# Expressions of real kernels are a few hundred nodes deep, and a visitor takes some five frames for each.  Calls between
+# Python functions don't use the C stack, so this is safe.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 #: type key -> class, filled by the decorator; JSON finds classes here.
 NODE_TYPES: dict[str, type] = {}

@@ -18,8 +18,8 @@ TILE_PREFIX = "tirx.tile."
 class TilePrimitive:
     """Signature of a tile primitive: operand names in the order of ``TilePrimitiveCall.args``.
 
-    ``outputs`` are written (regions), ``inputs`` read (regions, or scalars where ``scalar_inputs`` names them), ``flags``
-    are compile-time values that follow.
+    ``outputs`` are written (regions), ``inputs`` read (regions, or scalars where ``scalar_inputs`` names them),
+    ``flags`` are compile-time values that follow.
     """
 
     name: str
@@ -80,13 +80,14 @@ TILE_PRIMITIVES: tuple[TilePrimitive, ...] = (
 GEMM_ASYNC_SCALED = TilePrimitive("gemm_async", ("C",), ("A", "B", "SFA", "SFB"), ("transA", "transB", "accum"))
 
 _SCALAR_OPS = (
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "if_then_else", "address_of",
-    "likely", "assume", "reinterpret", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin",
-    "cos", "tan", "tanh", "sigmoid", "erf", "abs", "fabs", "floor", "ceil", "round", "trunc", "nearbyint", "pow", "power",
-    "fmod", "popcount", "clz", "fma", "isnan", "isinf", "isfinite", "min_value", "max_value", "infinity", "ret", "call_extern",
-    "call_pure_extern", "tvm_access_ptr", "tvm_storage_sync", "tvm_stack_alloca", "vectorlow", "vectorhigh",
-    "vectorcombine", "large_uint_imm", "isnullptr", "handle_add_byte_offset", "print_buffer", "undef", "break_loop",
-    "continue_loop", "ptr_byte_offset", "buffer_data", "thread_return", "filter", "selector", "type_annotation",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "if_then_else",
+    "address_of", "likely", "assume", "reinterpret", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p",
+    "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "abs", "fabs", "floor", "ceil", "round",
+    "trunc", "nearbyint", "pow", "power", "fmod", "popcount", "clz", "fma", "isnan", "isinf", "isfinite",
+    "min_value", "max_value", "infinity", "ret", "call_extern", "call_pure_extern", "tvm_access_ptr",
+    "tvm_storage_sync", "tvm_stack_alloca", "vectorlow", "vectorhigh", "vectorcombine", "large_uint_imm",
+    "isnullptr", "handle_add_byte_offset", "print_buffer", "undef", "break_loop", "continue_loop",
+    "ptr_byte_offset", "buffer_data", "thread_return", "filter", "selector", "type_annotation",
 )  # fmt: skip
 
 

@@ -18,7 +18,10 @@ _VERSION = 1
 
 
 def save_json(root: Any, *, indent: int | None = None) -> str:
-    """``root`` (a node, or tuples and dicts of nodes) as JSON text; ``load_json`` gives an equal object with equal sharing."""
+    """``root`` (a node, or tuples and dicts of nodes) as JSON text.
+
+    ``load_json`` gives an equal object with equal sharing.
+    """
     nodes: list[dict[str, Any]] = []
     index: dict[int, int] = {}
     keep: list[Any] = []  # ids stay valid while the objects live
@@ -59,40 +62,60 @@ def load_json(text: str) -> Any:
         data = json.loads(text)
     except json.JSONDecodeError as e:
         raise ParseError(f"not JSON: {e}") from None
+    except RecursionError:
+        raise ParseError("the JSON is nested too deeply") from None
     if not isinstance(data, dict) or data.get("format") != _FORMAT or data.get("version") != _VERSION:
         raise ParseError("not a tirx_eq JSON document of version 1")
+    entries = data.get("nodes")
+    if not isinstance(entries, list) or "root" not in data:
+        raise ParseError("the document has no table of nodes, or no root")
     _import_node_modules()
     made: list[Any] = []
+    for place, entry in enumerate(entries):
+        made.append(_load_node(place, entry, made))
+    return _decode(data["root"], made)
 
-    def decode(value: Any) -> Any:
-        if isinstance(value, list):
-            return tuple(decode(v) for v in value)
-        if not isinstance(value, dict):
-            return value
-        if "$" in value:
-            place = value["$"]
-            if not isinstance(place, int) or not 0 <= place < len(made):
-                raise ParseError(f"a reference to node {place}, which doesn't come before it")
-            return made[place]
-        if "$op" in value:
-            return Op.get(value["$op"])
-        if "$float" in value:
-            return float(value["$float"])
-        if "$map" in value:
-            return {decode(k): decode(v) for k, v in value["$map"]}
-        return {k: decode(v) for k, v in value.items()}
 
-    for place, entry in enumerate(data["nodes"]):
-        cls = NODE_TYPES.get(entry.get("type"))
-        if cls is None:
-            raise ParseError(f"node {place} has the unknown type '{entry.get('type')}'")
-        arguments = {name: decode(v) for name, v in entry["fields"].items()}
-        if set(arguments) != set(cls.field_names):  # type: ignore[attr-defined]
-            raise ParseError(f"node {place} ({entry['type']}) has fields {sorted(arguments)}")
+def _decode(value: Any, made: list[Any]) -> Any:
+    """A field's value; ``made`` are the nodes before it."""
+    if isinstance(value, list):
+        return tuple(_decode(v, made) for v in value)
+    if not isinstance(value, dict):
+        return value
+    if "$" in value:
+        place = value["$"]
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(made):
+            raise ParseError(f"a reference to node {place}, which doesn't come before it")
+        return made[place]
+    if "$op" in value:
+        return Op.get(str(value["$op"]))
+    if "$float" in value:
+        if value["$float"] not in ("nan", "inf", "-inf"):
+            raise ParseError(f"'{value['$float']}' is no special float")
+        return float(value["$float"])
+    if "$map" in value:
+        pairs = value["$map"]
+        if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+            raise ParseError("a map must be a list of pairs")
+        return {_decode(k, made): _decode(v, made) for k, v in pairs}
+    return {k: _decode(v, made) for k, v in value.items()}
+
+
+def _load_node(place: int, entry: Any, made: list[Any]) -> Any:
+    if not isinstance(entry, dict) or not isinstance(entry.get("fields"), dict):
+        raise ParseError(f"node {place} has no fields")
+    cls = NODE_TYPES.get(entry.get("type", ""))
+    if cls is None:
+        raise ParseError(f"node {place} has the unknown type '{entry.get('type')}'")
+    if set(entry["fields"]) != set(cls.field_names):  # type: ignore[attr-defined]
+        raise ParseError(f"node {place} ({entry['type']}) has fields {sorted(entry['fields'])}")
+    try:
+        arguments = {name: _decode(v, made) for name, v in entry["fields"].items()}
         if "span" in entry:
             arguments["span"] = Span(*entry["span"])
-        made.append(cls(**arguments))
-    return decode(data["root"])
+        return cls(**arguments)
+    except (TypeError, ValueError, AttributeError) as e:
+        raise ParseError(f"node {place} ({entry['type']}) has a field of the wrong kind: {e}") from None
 
 
 def _import_node_modules() -> None:

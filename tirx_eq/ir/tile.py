@@ -27,8 +27,9 @@ class LambdaExpr:
 class TilePrimitiveCall(Stmt):
     """``op`` applied to ``args``: regions first, then compile-time flags (see the op's :class:`TilePrimitive`).
 
-    ``config`` holds what the caller says to the variants (``cta_group``, ``vec_len``, ``mbar`` …); ``dispatch`` restricts
-    the choice to one variant; ``workspace`` gives named scratch buffers; ``scope`` says which threads take part.
+    ``config`` holds what the caller says to the variants (``cta_group``, ``vec_len``, ``mbar`` …); ``dispatch``
+    restricts the choice to one variant; ``workspace`` gives named scratch buffers; ``scope`` says which threads take
+    part.
     """
 
     op: Op

@@ -1,0 +1,519 @@
+"""From TVM's nodes to ours: one table from node name to how its fields are read.
+
+TVM keeps the same node under several type keys (``tirx.Add`` in 0.26, ``prim.Add`` in 0.27), so the table goes by the
+last part of the key.  Variables keep their identity, and so does every shared expression: a node is read once.
+
+TVM 0.26 and 0.27 have no ``Buffer`` object: a buffer is a ``Var`` whose type is a ``BufferType``.  Reading gives such a
+variable its :class:`~tirx_eq.ir.Buffer` when it is first met; a parameter becomes a handle with an entry in
+``buffer_map``; a ``DeclBuffer`` over ``buffer_data(other)`` shares the ``data`` variable of ``other``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import ir
+from ..errors import InteropError, IRError, Span, TirxError
+from ..ir import dtype as dt
+from ..ir.expr import Type
+from ..ir.stmt import FOR_KINDS
+from . import tvm_objects as obj
+
+_NAMESPACES = ("tirx", "prim", "ir", "tir", "target")
+
+#: ``IterVar.iter_type`` by number.
+ITER_TYPES = (
+    "DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized", "Parallelized", "Tensorized",
+)  # fmt: skip
+#: ``ExecScope.kind`` by number.
+SCOPE_KINDS = {2: "cluster", 3: "cta", 4: "warpgroup", 5: "warp", 6: "thread"}
+#: ``ScopeIdDef.scope`` by number: what is numbered, in what.
+SCOPE_BINDINGS = {
+    0: ("kernel", "cluster"), 1: ("kernel", "cta"), 2: ("cluster", "cta"), 3: ("cta", "warpgroup"), 4: ("cta", "warp"),
+    5: ("warpgroup", "warp"), 6: ("warp", "thread"), 7: ("cta", "thread"), 8: ("warpgroup", "thread"),
+    9: ("cluster", "cta_pair"),
+}  # fmt: skip
+#: Calls that TVM's script makes where we have a statement.
+_STATEMENT_CALLS: dict[str, Callable[..., ir.Stmt]] = {
+    "tirx.break_loop": ir.Break, "tirx.continue_loop": ir.Continue, "tirx.ret": ir.Return,
+}  # fmt: skip
+#: Nodes of 0.27 that are calls here.
+_BIT_NODES = {
+    "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "BitwiseNot": "bitwise_not",
+    "LShift": "shift_left", "RShift": "shift_right",
+}  # fmt: skip
+
+
+@dataclass
+class ImportSummary:
+    """What an import met: ``nodes`` read, and under ``opaque`` how often each thing had no counterpart here.
+
+    ``reasons`` says for each opaque kind why (the first time it was met).
+    """
+
+    nodes: int = 0
+    opaque: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.opaque:
+            return f"{self.nodes} nodes, none opaque"
+        lines = [f"{self.nodes} nodes, {self.opaque.total()} opaque:"]
+        lines += [f"  {count} x {kind}: {self.reasons[kind]}" for kind, count in self.opaque.most_common()]
+        return "\n".join(lines)
+
+
+class Reader:
+    """Reads nodes of another system; one Reader sees one object graph, so identity holds across calls."""
+
+    def __init__(self, summary: ImportSummary | None = None) -> None:
+        self.summary = ImportSummary() if summary is None else summary
+        self._memo: dict[Any, Any] = {}
+        self._alive: list[Any] = []  # handles stay valid while the objects live
+
+    def read(self, value: Any) -> Any:
+        """Our counterpart of a node, container or scalar."""
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, str):
+            return str(value)
+        if obj.is_sequence(value):
+            return tuple(self.read(v) for v in value)
+        if obj.is_mapping(value):
+            return {self._key(k): self.read(v) for k, v in obj.items(value)}
+        key = obj.type_key(value)
+        if key is None:
+            return self.opaque(value, "it is no node")
+        handle = obj.handle(value)
+        if handle in self._memo:
+            return self._memo[handle]
+        self._alive.append(value)
+        self.summary.nodes += 1
+        space, _, name = key.rpartition(".")
+        entry = _READERS.get(name) if space in _NAMESPACES else None
+        try:
+            made = entry(self, value) if entry else self.opaque(value, "no counterpart")
+        except TirxError as e:
+            made = self.opaque(value, e.message)
+        self._memo.setdefault(handle, made)  # a buffer enters itself before its fields are read
+        return self._memo[handle]
+
+    def remember(self, value: Any, made: Any) -> Any:
+        """Let ``made`` stand for ``value`` wherever it occurs."""
+        self._memo[obj.handle(value)] = made
+        return made
+
+    def _key(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return str(key)
+        name = getattr(key, "name_hint", None) if obj.type_key(key) == "ir.GlobalVar" else None
+        return self.read(key) if name is None else str(name)
+
+    def opaque(self, value: Any, reason: str) -> Any:
+        """A node of ours that keeps the operands and text of one that can't be read."""
+        kind = obj.type_key(value) or type(value).__name__
+        name = getattr(getattr(value, "op", None), "name", None)
+        if isinstance(name, str):
+            kind = f"{kind}({name})"
+        self.summary.opaque[kind] += 1
+        self.summary.reasons.setdefault(kind, reason)
+        operands: list[Any] = []
+        if obj.type_key(value) is not None:
+            names = [n for n in obj.field_names(value) if n not in ("ty", "op")]
+            operands = [self.read(getattr(value, n, None)) for n in names]
+        return ir.Opaque(kind, tuple(operands), _text(value), _dtype_or_handle(value))
+
+    def stmt(self, value: Any) -> ir.Stmt:
+        """A statement; an opaque one is evaluated, so that it keeps its place."""
+        made = self.read(value)
+        if isinstance(made, ir.Stmt):
+            return made
+        return ir.Evaluate(made) if made is not None else ir.SeqStmt()
+
+    def optional_stmt(self, value: Any) -> ir.Stmt | None:
+        return None if value is None else self.stmt(value)
+
+    def buffer(self, value: Any) -> ir.Buffer:
+        made = self.read(value)
+        if not isinstance(made, ir.Buffer):
+            raise IRError(f"{_text(value)} is not a buffer")
+        return made
+
+    def type(self, value: Any) -> Type | None:
+        """A type: scalar, pointer or tensor map.  None for the empty tuple (no value)."""
+        name = (obj.type_key(value) or "").rpartition(".")[2]
+        if name in ("PointerType", "PtrType"):
+            element = value.element_type
+            scope = value.storage_scope if name == "PointerType" else value.scope
+            inner = self.type(element)
+            if not isinstance(inner, ir.PrimType):
+                raise IRError(f"a pointer to {_text(element)}")
+            return ir.PointerType(inner, str(scope) or "global")
+        if name == "TensorMapType":
+            return ir.TensorMapType()
+        if name == "TupleType" and not len(value.fields):
+            return None
+        if name != "PrimType":
+            raise IRError(f"the type {_text(value)}")
+        return ir.PrimType(_dtype(value.dtype))
+
+    def span(self, value: Any) -> Span | None:
+        """The source place of a node, if it has one."""
+        place = getattr(value, "span", None)
+        if place is None or not hasattr(place, "source_name"):
+            return None
+        return Span(str(place.source_name.name), int(place.line), int(place.column), int(place.end_column))
+
+
+def _dtype(value: Any) -> str:
+    text = str(value)
+    if text in ("", "void"):
+        return "void"
+    dt.parse(text)
+    return text
+
+
+def dtype_of(value: Any) -> str:
+    """The dtype of the value of an expression of the other system."""
+    ty = getattr(value, "ty", None)
+    if ty is None:
+        return _dtype(getattr(value, "dtype", ""))
+    name = (obj.type_key(ty) or "").rpartition(".")[2]
+    if name == "PrimType":
+        return _dtype(ty.dtype)
+    if name == "TupleType" and not len(ty.fields):
+        return "void"
+    if name in ("BufferType", "TensorType"):
+        return _dtype(getattr(ty.dtype, "dtype", ty.dtype))
+    return "handle"
+
+
+def _dtype_or_handle(value: Any) -> str:
+    try:
+        return dtype_of(value)
+    except (IRError, AttributeError):
+        return "handle"
+
+
+def _text(value: Any) -> str:
+    """A node as its own system prints it, shortened."""
+    if isinstance(value, obj.JsonNode):
+        return str(obj.type_key(value))
+    try:
+        text = str(value)
+    except Exception as e:
+        text = f"<{obj.type_key(value)}: {type(e).__name__}>"
+    return text if len(text) <= 2000 else text[:2000] + "…"
+
+
+def _scalar(value: Any) -> Any:
+    """An extent or stride: an int if it is constant, else an expression."""
+    return int(value) if isinstance(value, ir.IntImm) else value
+
+
+def read_buffer(reader: Reader, var: Any, data: ir.Var | None = None) -> ir.Buffer:
+    """The Buffer of a variable with a buffer type, using the pointer ``data`` if its scope is the same."""
+    ty = var.ty
+    dtype = _dtype(getattr(ty.dtype, "dtype", ty.dtype))
+    scope = str(ty.storage_scope)
+    if data is None or not isinstance(data.ty, ir.PointerType) or data.ty.storage_scope != scope:
+        data = ir.Var(str(var.name), ir.PointerType(ir.PrimType(dtype), scope))
+    return ir.Buffer(
+        data, dtype, reader.read(ty.shape), reader.read(ty.strides), reader.read(ty.elem_offset), str(var.name),
+        int(ty.data_alignment), int(ty.offset_factor), read_layout(reader, ty.layout),
+        reader.read(ty.allocated_addr), span=reader.span(var),
+    )  # fmt: skip
+
+
+def read_layout(reader: Reader, value: Any) -> Any:
+    """The layout of a buffer.  Of a buffer without elements there is nothing to lay out, so it has none."""
+    if (obj.type_key(value) or "").endswith(".TileLayout") and any(_scalar(reader.read(i.extent)) == 0 for i in value.shard):
+        return None
+    return reader.read(value)
+
+
+def _read_var(reader: Reader, value: Any) -> Any:
+    name = (obj.type_key(getattr(value, "ty", None)) or "").rpartition(".")[2]
+    if name == "BufferType":
+        return read_buffer(reader, value)
+    return ir.Var(str(value.name), reader.type(value.ty) or ir.PrimType("void"), span=reader.span(value))
+
+
+def _read_binary(cls: type) -> Callable[[Reader, Any], Any]:
+    return lambda r, v: cls(r.read(v.a), r.read(v.b), span=r.span(v))
+
+
+def _read_bits(name: str) -> Callable[[Reader, Any], Any]:
+    fields = ("a",) if name == "bitwise_not" else ("a", "b")
+    return lambda r, v: ir.Call(
+        dtype_of(v), ir.Op.get(f"tirx.{name}"), tuple(r.read(getattr(v, f)) for f in fields), span=r.span(v)
+    )
+
+
+def _read_call(reader: Reader, value: Any) -> Any:
+    if obj.type_key(value.op) != "ir.Op":
+        return reader.opaque(value, "it calls no operator")
+    name = str(value.op.name)
+    if name == "tirx.buffer_data" and len(value.args) == 1:
+        return reader.buffer(value.args[0]).data
+    if not ir.Op.exists(name):
+        return reader.opaque(value, f"the operator '{name}' is not known")
+    attrs = _read_attrs(reader, value.attrs)
+    if len(value.ty_args):
+        attrs["ty_args"] = tuple(reader.type(t) for t in value.ty_args)
+    return ir.Call(dtype_of(value), ir.Op.get(name), reader.read(value.args), attrs, span=reader.span(value))
+
+
+def _read_attrs(reader: Reader, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if obj.is_mapping(value):
+        return reader.read(value)
+    if obj.type_key(value) == "ir.DictAttrs":
+        inner = value.__dict__ if not isinstance(value, obj.JsonNode) else getattr(value, "dict", {})
+        entries = inner if obj.is_mapping(inner) else {k: value[k] for k in value.keys()}
+        return {str(k): reader.read(v) for k, v in entries.items()}
+    return {n: reader.read(getattr(value, n)) for n in obj.field_names(value)}
+
+
+def _read_load(reader: Reader, value: Any) -> ir.BufferLoad:
+    source = value.buffer if hasattr(value, "buffer") else value.source
+    predicate = reader.read(getattr(value, "predicate", None))
+    return ir.BufferLoad(reader.buffer(source), reader.read(value.indices), predicate, span=reader.span(value))
+
+
+def _read_region(reader: Reader, value: Any) -> ir.BufferRegion:
+    source = value.buffer if hasattr(value, "buffer") else value.source
+    return ir.BufferRegion(reader.buffer(source), reader.read(value.region), span=reader.span(value))
+
+
+def _read_range(reader: Reader, value: Any) -> ir.Range:
+    low = value.min if hasattr(value, "min") else value.begin
+    return ir.Range(reader.read(low), reader.read(value.extent), span=reader.span(value))
+
+
+def _read_iter_var(reader: Reader, value: Any) -> ir.IterVar:
+    kind = int(value.iter_type)
+    return ir.IterVar(
+        reader.read(value.dom), reader.read(value.var), ITER_TYPES[kind], str(value.thread_tag), span=reader.span(value)
+    )
+
+
+def _read_reducer(reader: Reader, value: Any) -> ir.CommReducer:
+    lhs, rhs, result, identity = (reader.read(getattr(value, n)) for n in ("lhs", "rhs", "result", "identity_element"))
+    return ir.CommReducer(lhs, rhs, result, identity, span=reader.span(value))
+
+
+def _read_reduce(reader: Reader, value: Any) -> ir.Reduce:
+    return ir.Reduce(
+        reader.read(value.combiner), reader.read(value.source), reader.read(value.init), reader.read(value.axis),
+        reader.read(value.condition), int(value.value_index), span=reader.span(value),
+    )  # fmt: skip
+
+
+def _read_bind(reader: Reader, value: Any) -> ir.Bind:
+    return ir.Bind(reader.read(value.var), reader.read(value.value), span=reader.span(value))
+
+
+def _read_decl_buffer(reader: Reader, value: Any) -> ir.DeclBuffer:
+    pointer = reader.read(value.data)
+    if not isinstance(pointer, ir.Expr):
+        return ir.DeclBuffer(reader.buffer(value.buffer), span=reader.span(value))
+    shared = pointer if isinstance(pointer, ir.Var) else None
+    buffer = read_buffer(reader, value.buffer, shared)
+    return ir.DeclBuffer(reader.remember(value.buffer, buffer), pointer, span=reader.span(value))
+
+
+def _read_scope_id_def(reader: Reader, value: Any) -> ir.ScopeIdDef:
+    parent, child = SCOPE_BINDINGS[int(value.scope)]
+    ids, extents, preferred = (reader.read(getattr(value, n)) for n in ("def_ids", "extents", "preferred_extents"))
+    return ir.ScopeIdDef(ids, extents, parent, child, preferred)
+
+
+def _read_for(reader: Reader, value: Any) -> ir.For:
+    return ir.For(
+        reader.read(value.loop_var), reader.read(value.min), reader.read(value.extent), FOR_KINDS[int(value.kind)],
+        reader.stmt(value.body), reader.read(value.thread_binding), reader.read(value.annotations),
+        reader.read(value.step), span=reader.span(value),
+    )  # fmt: skip
+
+
+def _read_evaluate(reader: Reader, value: Any) -> ir.Stmt:
+    inner = reader.read(value.value)
+    if isinstance(inner, ir.Call) and inner.op.name in _STATEMENT_CALLS:
+        return _STATEMENT_CALLS[inner.op.name](*inner.args, span=reader.span(value))
+    return ir.Evaluate(inner, span=reader.span(value))
+
+
+def _read_store(reader: Reader, value: Any) -> ir.BufferStore:
+    predicate = reader.read(getattr(value, "predicate", None))
+    return ir.BufferStore(
+        reader.buffer(value.buffer), reader.read(value.value), reader.read(value.indices), predicate,
+        span=reader.span(value),
+    )  # fmt: skip
+
+
+def _read_assert(reader: Reader, value: Any) -> ir.AssertStmt:
+    parts = tuple(str(p.value) for p in value.message_parts)
+    kind = str(value.error_kind.value)
+    return ir.AssertStmt(reader.read(value.condition), kind, parts, span=reader.span(value))
+
+
+def _read_tile_call(reader: Reader, value: Any) -> ir.TilePrimitiveCall:
+    dispatch = None if value.dispatch is None else str(value.dispatch)
+    return ir.TilePrimitiveCall(
+        ir.Op.get(str(value.op.name)), reader.read(value.args), reader.read(value.workspace),
+        reader.read(value.config), dispatch, reader.read(value.scope), span=reader.span(value),
+    )  # fmt: skip
+
+
+def _read_prim_func(reader: Reader, value: Any) -> ir.PrimFunc:
+    params: list[ir.Var] = []
+    buffer_map: dict[ir.Var, ir.Buffer] = {}
+    for p in value.params:
+        made = reader.read(p)
+        if isinstance(made, ir.Buffer):
+            handle = ir.Var(f"{made.name}_handle", made.data.ty)
+            buffer_map[handle] = made
+            made = handle
+        params.append(made)
+    return ir.PrimFunc(
+        tuple(params), buffer_map, reader.stmt(value.body), reader.type(value.ret_type),
+        _read_attrs(reader, value.attrs), span=reader.span(value),
+    )  # fmt: skip
+
+
+def _read_module(reader: Reader, value: Any) -> ir.IRModule:
+    functions: dict[str, Any] = {}
+    for var, func in obj.items(value.functions):
+        key = obj.type_key(func) or ""
+        name = str(var.name_hint)
+        if key.rpartition(".")[2] in _FUNCTIONS:
+            functions[name] = reader.read(func)
+        else:
+            functions[name] = func
+            reader.summary.opaque[f"function {key}"] += 1
+            reader.summary.reasons.setdefault(f"function {key}", "kept as it is; it is not a PrimFunc")
+    return ir.IRModule(functions, _read_attrs(reader, value.attrs))
+
+
+def _read_tile_layout(reader: Reader, value: Any) -> Any:
+    from ..layout import Axis, Iter, TileLayout
+
+    def iters(array: Any) -> list[Iter]:
+        return [Iter(reader.read(i.extent), reader.read(i.stride), Axis.get(_axis(i.axis))) for i in array]
+
+    offset = {Axis.get(_axis(a)): reader.read(v) for a, v in obj.items(value.offset)}
+    return TileLayout.from_iters(iters(value.shard), iters(value.replica), offset)
+
+
+def _axis(value: Any) -> str:
+    return str(value) if isinstance(value, str) else str(value.name)
+
+
+def _read_swizzle(reader: Reader, value: Any) -> Any:
+    from ..layout import SwizzleLayout
+
+    inner = bool(value.swizzle_inner)
+    return SwizzleLayout(int(value.per_element), int(value.swizzle_len), int(value.atom_len), inner)
+
+
+def _read_compose(reader: Reader, value: Any) -> Any:
+    from ..layout import ComposeLayout
+
+    if hasattr(value, "layout_A"):
+        return ComposeLayout(reader.read(value.layout_A), reader.read(value.layout_B))
+    return ComposeLayout(_read_swizzle(reader, value), reader.read(value.tile_layout))
+
+
+def _read_target(reader: Reader, value: Any) -> ir.Target:
+    attrs = _read_attrs(reader, value.attrs)
+    return ir.Target(str(value.kind.name), str(attrs.pop("arch", "")), attrs)
+
+
+_FUNCTIONS = ("PrimFunc", "Function")
+_BINARY = (
+    ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max,
+    ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or,
+)  # fmt: skip
+
+_READERS: dict[str, Callable[[Reader, Any], Any]] = {
+    # types
+    "PrimType": lambda r, v: r.type(v), "PointerType": lambda r, v: r.type(v), "TensorMapType": lambda r, v: r.type(v),
+    # expressions
+    "Var": _read_var,
+    "IntImm": lambda r, v: ir.IntImm(dtype_of(v), int(v.value), span=r.span(v)),
+    "FloatImm": lambda r, v: ir.FloatImm(dtype_of(v), float(v.value), span=r.span(v)),
+    "StringImm": lambda r, v: ir.StringImm(str(v.value), span=r.span(v)),
+    **{cls.__name__: _read_binary(cls) for cls in _BINARY},
+    **{node: _read_bits(name) for node, name in _BIT_NODES.items()},
+    "Not": lambda r, v: ir.Not(r.read(v.a), span=r.span(v)),
+    "Select": lambda r, v: ir.Select(
+        r.read(v.condition), r.read(v.true_value), r.read(v.false_value), span=r.span(v)
+    ),
+    "Cast": lambda r, v: ir.Cast(dtype_of(v), r.read(v.value), span=r.span(v)),
+    "Ramp": lambda r, v: ir.Ramp(r.read(v.base), r.read(v.stride), _lanes(r, v.lanes), span=r.span(v)),
+    "Broadcast": lambda r, v: ir.Broadcast(r.read(v.value), _lanes(r, v.lanes), span=r.span(v)),
+    "Shuffle": lambda r, v: ir.Shuffle(r.read(v.vectors), r.read(v.indices), span=r.span(v)),
+    "Let": lambda r, v: ir.Let(r.read(v.var), r.read(v.value), r.read(v.body), span=r.span(v)),
+    "Call": _read_call,
+    "Tuple": lambda r, v: r.read(v.fields),
+    "BufferLoad": _read_load, "TensorLoad": _read_load,
+    "BufferRegion": _read_region, "TensorRegion": _read_region,
+    "Range": _read_range, "IterVar": _read_iter_var, "CommReducer": _read_reducer, "Reduce": _read_reduce,
+    # statements
+    "SeqStmt": lambda r, v: ir.SeqStmt(tuple(r.stmt(s) for s in v.seq), span=r.span(v)),
+    "Bind": _read_bind,
+    "AllocBuffer": lambda r, v: ir.AllocBuffer(r.buffer(v.buffer), r.read(v.annotations), span=r.span(v)),
+    "DeclBuffer": _read_decl_buffer,
+    "ScopeIdDef": _read_scope_id_def,
+    "ScopeIdDefStmt": lambda r, v: ir.ScopeIdDefStmt(r.read(getattr(v, "def")), span=r.span(v)),
+    "AttrStmt": lambda r, v: ir.AttrStmt(
+        r.read(v.node), str(v.attr_key), r.read(v.value), r.stmt(v.body), span=r.span(v)
+    ),
+    "For": _read_for,
+    "While": lambda r, v: ir.While(r.read(v.condition), r.stmt(v.body), span=r.span(v)),
+    "IfThenElse": lambda r, v: ir.IfThenElse(
+        r.read(v.condition), r.stmt(v.then_case), r.optional_stmt(v.else_case), span=r.span(v)
+    ),
+    "BufferStore": _read_store,
+    "Evaluate": _read_evaluate,
+    "AssertStmt": _read_assert,
+    "Break": lambda r, v: ir.Break(span=r.span(v)),
+    "Continue": lambda r, v: ir.Continue(span=r.span(v)),
+    "Return": lambda r, v: ir.Return(r.read(v.value), span=r.span(v)),
+    "TilePrimitiveCall": _read_tile_call,
+    "LambdaExpr": lambda r, v: ir.LambdaExpr(r.read(v.vars), r.read(v.pred if hasattr(v, "pred") else v.body)),
+    "ExecScope": lambda r, v: ir.ExecScope(SCOPE_KINDS[int(v.kind)]),
+    # functions, layouts, targets
+    "PrimFunc": _read_prim_func, "IRModule": _read_module,
+    "TileLayout": _read_tile_layout, "SwizzleLayout": _read_swizzle, "ComposeLayout": _read_compose,
+    "Target": _read_target,
+}  # fmt: skip
+
+
+def _lanes(reader: Reader, value: Any) -> int:
+    lanes = reader.read(value)
+    if isinstance(lanes, int):
+        return lanes
+    if not isinstance(lanes, ir.IntImm):
+        raise IRError("a number of lanes that isn't constant")
+    return int(lanes)
+
+
+def import_object(value: Any, summary: ImportSummary | None = None) -> Any:
+    """Our counterpart of an object of TVM; raises InteropError if it isn't one, or is nested too deeply."""
+    if obj.type_key(value) is None:
+        raise InteropError(
+            f"a {type(value).__name__} is not an object of TVM", hint="pass a PrimFunc, an IRModule or an expression"
+        )
+    space, _, name = (obj.type_key(value) or "").rpartition(".")
+    if space not in _NAMESPACES or name not in _READERS:
+        raise InteropError(f"a {obj.type_key(value)} is not part of TIRx, so it can't be imported")
+    try:
+        return Reader(summary).read(value)
+    except RecursionError:
+        raise InteropError("the object is nested too deeply to be imported") from None
