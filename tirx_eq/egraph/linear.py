@@ -322,10 +322,61 @@ class Linear:
         terms = sorted(f[1], key=lambda t: (t[1] < 0, -abs(t[1]) * self.facts[t[0]][2], t[0]))
         if not terms:
             return self.e.number(f[0])
-        node = self._term(*terms[0])
-        for t in terms[1:]:
-            node = self.e.node("Add", node, self._term(*t))
+        parts = self._factored(terms) or [self._term(*t) for t in terms]
+        node = parts[0]
+        for p in parts[1:]:
+            node = self.e.node("Add", node, p)
         return self.e.with_k("AddK", node, f[0]) if f[0] else node
+
+    def _factored(self, terms: list[tuple[int, int]]) -> list[int] | None:
+        """Nodes of a sum in which products share a factor, that factor taken out of as many as have it."""
+        factors = {atom: self.factors(atom) for atom, _ in terms}
+        count: dict[int, int] = {}
+        for atom, c in terms:
+            if len(factors[atom]) > 1 or c != 1:
+                for f in set(factors[atom]):
+                    count[f] = count.get(f, 0) + 1
+        # Worth it only where a product of terms goes away, not where only constants multiply.
+        products = [
+            f
+            for f in count
+            if count[f] > 1 and any(f in factors[a] and len(factors[a]) > 1 for a, _ in terms)
+        ]
+        if not products:
+            return None
+        best = max(products, key=lambda f: (count[f], -f))
+        inside: Form = ZERO
+        rest: Form = ZERO
+        for atom, c in terms:
+            if best in factors[atom] and (len(factors[atom]) > 1 or c != 1):
+                left = list(factors[atom])
+                left.remove(best)
+                inside = add(inside, (0, ((self._product(left), c),)) if left else constant(c))
+            else:
+                rest = add(rest, (0, ((atom, c),)))
+        g = gcd(self._common(inside[1]), inside[0])
+        inside = (inside[0] // g, tuple([(a, c // g) for a, c in inside[1]]))
+        taken = self.e.node("Mul", *sorted((self.build(inside), best)))
+        node = taken if g == 1 else self.e.with_k("MulK", taken, g)
+        return [node] if rest == ZERO else [node, self.build(rest)]
+
+    def _product(self, factors: list[int]) -> int:
+        node = factors[0]
+        lo, hi, align, _ = self.facts[node]
+        for f in factors[1:]:
+            low, high, by, _ = self.facts[f]
+            corners = [lo * low, lo * high, hi * low, hi * high]
+            lo, hi, align = min(corners), max(corners), align * by
+            node = self.e.node("Mul", node, f)
+            self.facts.setdefault(node, (lo, hi, 1, _possible(lo, hi, 1)))
+        return node
+
+    def factors(self, node: int) -> list[int]:
+        """Factors of a product of atoms, in order; an atom that is none is its own."""
+        key = self.e.keys[node]
+        if key[0] != "Mul" or not (key[1] in self.facts and key[2] in self.facts):
+            return [node]
+        return sorted(self.factors(key[1]) + self.factors(key[2]))
 
     def _term(self, atom: int, c: int) -> int:
         return atom if c == 1 else self.e.with_k("MulK", atom, c)

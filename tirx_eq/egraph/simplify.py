@@ -9,13 +9,13 @@ from typing import Any
 from ..ir.index import Ranges, Term, check, postorder, show, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable, cost
-from .engine import Engine, Graph, Report
+from .engine import Engine, Graph
 from .normal import Normal
 from .reach import declarations, reachable
 from .rules import INDEX_FILES
 
 _SILENT = ("load/", "ana/", "size/", "prune/")
-ROUNDS = 14
+ROUNDS = 30
 NODES = 20_000
 NODES_PER_INPUT_NODE = 60
 
@@ -62,7 +62,8 @@ def saturated(
             last = engine.saturate(schedule, rounds=most, nodes=nodes)
             for name, count in last.fired.items():
                 report.fired[name] = report.fired.get(name, 0) + count
-    return engine.freeze(operators=encode.OPERATORS, tables=("root",)), report
+    fired = tuple(sorted(n for n, count in report.fired.items() if count and not n.startswith(_SILENT)))
+    return engine.freeze(operators=encode.OPERATORS, tables=("root",)), fired
 
 
 def simplify_all(
@@ -94,8 +95,7 @@ def simplify_all(
     results: list[Term] = list(terms)
     steps: tuple[str, ...] = ()
     if roots:
-        graph, report = saturated(encoder, list(roots.values()), rounds=rounds, nodes=nodes)
-        steps = tuple(sorted(n for n, count in report.fired.items() if count and not n.startswith(_SILENT)))
+        graph, steps = saturated(encoder, list(roots.values()), rounds=rounds, nodes=nodes)
         chosen = extract.greedy(graph.classes, lambda op, args: encode.node_cost(op, args, table))
         memo: dict[int, Term] = {}
         classes: dict[int, int] = dict(graph.tables["root"])

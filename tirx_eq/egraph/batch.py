@@ -1,0 +1,239 @@
+"""Many unrelated expressions at once: normal forms, cut into pieces, each distinct piece simplified once.
+
+``simplify.simplify_all`` is for the expressions of one kernel, which share variables and subterms; this is for corpora
+and for the command line's ``--jsonl``, where every row has variables of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from ..errors import TirxError
+from ..ir.index import Ranges, Term, variables_checked
+from . import encode, extract
+from .cost import DEFAULT, CostTable
+from .encode import Encoder, TooBig
+from .linear import Form
+from .normal import Normal
+from .pieces import Cutter, Part, Piece, settled
+from .simplify import NODES, ROUNDS, Simplified, checked_equal, saturated
+from .table import TermTable
+
+MEMO_SIZE = 50_000
+_memo: OrderedDict[tuple[Piece, CostTable], tuple[Term, tuple[str, ...]]] = OrderedDict()
+"""Result for a piece, its variables being integers wrapped as ``("var", i)``; and the rules that fired in its batch."""
+
+
+def forget() -> None:
+    """Empty the memo of pieces (for measurements)."""
+    _memo.clear()
+
+
+def simplify_rows(
+    rows: Iterable[tuple[Term, Ranges]],
+    *,
+    table: CostTable = DEFAULT,
+    rounds: int = ROUNDS,
+    nodes: int = NODES,
+    check_result: bool = True,
+) -> list[Simplified | TirxError]:
+    """Simplify each ``(term, ranges)`` by itself, all in one e-graph; a row at fault gives its error, not the batch's."""
+    work = _Batch(table)
+    results: list[Simplified | TirxError | None] = []
+    for term, ranges in rows:
+        try:
+            work.add(term, ranges)
+            results.append(None)
+        except TirxError as error:
+            work.skip()
+            results.append(error)
+    work.solve(rounds, nodes)
+    return [work.finish(i, check_result) if r is None else r for i, r in enumerate(results)]
+
+
+class _Batch:
+    def __init__(self, costs: CostTable) -> None:
+        self.costs = costs
+        self.terms = TermTable(costs)
+        self.source, self.target = Encoder(), Encoder()
+        self.normal = Normal(self.source, self.target)
+        self.cutter = Cutter(self.normal.linear)
+        self.rows: list[tuple[Term, Ranges, int, Form | None, list[Part], dict[int, str]] | None] = []
+        self.jobs: dict[Piece, None] = {}
+        self._encoded: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
+
+    def skip(self) -> None:
+        self.rows.append(None)
+
+    def add(self, term: Term, ranges: Ranges) -> None:
+        root = self.terms.add(term)
+        names = self.terms.names(root)
+        for name in names:
+            bounds = ranges.get(name)
+            if bounds is None or bounds[0] > bounds[1]:
+                variables_checked([term], ranges)
+        form: Form | None = None
+        parts: list[Part] = []
+        back: dict[int, str] = {}
+        try:
+            form = self.normal.form(self._encode(root, names, ranges, back))
+            parts = self.cutter.cut(form)
+        except TooBig:
+            form = None
+        for part in parts:
+            if not settled(part.piece) and (part.piece, self.costs) not in _memo:
+                self.jobs[part.piece] = None
+        self.rows.append((term, ranges, root, form, parts, back))
+
+    def _encode(self, root: int, names: Sequence[str], ranges: Ranges, back: dict[int, str]) -> int:
+        """Source node of a term, its variables numbered in the order met so that rows of one shape share all work."""
+        memo: dict[int, int] = {}
+        for i, name in enumerate(names):
+            lo, hi = ranges[name]
+            alias = f"v{i}:{lo}:{hi}"
+            number = self.terms.add(name)
+            memo[number] = self.source.variable(alias, lo, hi)
+            if lo < hi:
+                back[self.target.node("V", alias, lo, hi)] = name
+        keys = self.terms.keys
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            if n in memo:
+                stack.pop()
+                continue
+            key = keys[n]
+            if type(key) is not tuple:
+                memo[n] = self.source.number(key)
+                continue
+            waiting = [a for a in key[1:] if a not in memo]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            memo[n] = self.source.apply(key[0], [memo[a] for a in key[1:]], key[0])
+        return memo[root]
+
+    def solve(self, rounds: int, nodes: int) -> None:
+        """Run the e-graph on the pieces not known yet and remember the results."""
+        if not self.jobs:
+            return
+        encoder = Encoder()
+        roots = [_load(piece, encoder) for piece in self.jobs]
+        graph, fired = saturated(encoder, roots, rounds=rounds, nodes=nodes)
+        chosen = extract.greedy(graph.classes, lambda op, args: encode.node_cost(op, args, self.costs))
+        classes: dict[int, int] = dict(graph.tables["root"])
+        memo: dict[int, Term] = {}
+        for r, piece in enumerate(self.jobs):
+            _memo[piece, self.costs] = extract.build(classes[r], chosen.node, encode.decode, memo), fired
+        while len(_memo) > MEMO_SIZE:
+            _memo.popitem(last=False)
+
+    def finish(self, i: int, checked: bool) -> Simplified:
+        row = self.rows[i]
+        assert row is not None
+        term, ranges, root, form, parts, back = row
+        cost_in = self.terms.cost(root)
+        if form is None:
+            return Simplified(term, cost_in, cost_in, (), "identity")
+        after, steps = self._sum(form[0], parts, back)
+        number = self.terms.add(after)
+        cost = self.terms.cost(number)
+        if number == root or cost > cost_in:
+            return Simplified(term, cost_in, cost_in, (), "identity")
+        if not checked:
+            return Simplified(after, cost, cost_in, steps, "unchecked")
+        decided_by = checked_equal(term, after, ranges)
+        if decided_by is None:
+            return Simplified(term, cost_in, cost_in, (), "identity")
+        return Simplified(after, cost, cost_in, steps, decided_by)
+
+    def _sum(self, constant: int, parts: list[Part], back: dict[int, str]) -> tuple[Term, tuple[str, ...]]:
+        plus: list[Term] = []
+        minus: list[Term] = []
+        steps: list[str] = []
+        for part in parts:
+            known = _memo.get((part.piece, self.costs))
+            names = [back[v] for v in part.variables]
+            if known is None:
+                value = _plain(part.piece, names)
+            else:
+                value = _rename(known[0], names)
+                steps.extend(known[1])
+            # A constant inside a piece's result joins the outer one.
+            sign = -1 if part.negative else 1
+            if type(value) is tuple and value[0] in ("add", "sub"):
+                if type(value[2]) is int:
+                    constant += sign * (value[2] if value[0] == "add" else -value[2])
+                    value = value[1]
+                elif type(value[1]) is int:
+                    constant += sign * value[1]
+                    value, sign = value[2], -sign
+            if type(value) is int:
+                constant += sign * value
+            else:
+                (plus if sign > 0 else minus).append(value)
+        out: Term
+        if plus:
+            out = plus[0]
+            for p in plus[1:]:
+                out = ("add", out, p)
+        elif minus and constant == 0:
+            out = ("mul", minus.pop(0), -1)
+        else:
+            out = constant
+            constant = 0
+        for m in minus:
+            out = ("sub", out, m)
+        if constant:
+            out = ("add", out, constant) if constant > 0 else ("sub", out, -constant)
+        return out, tuple(dict.fromkeys(steps))
+
+
+def _load(piece: Piece, encoder: Encoder) -> int:
+    """Node of a piece in the encoder of the jobs; its variables are named by number and range."""
+    nodes: list[int] = []
+    for key in piece:
+        op = key[0]
+        if op == "V":
+            nodes.append(encoder.node("V", f"{key[1]}:{key[2]}:{key[3]}", key[2], key[3]))
+        elif op == "K":
+            nodes.append(encoder.node(*key))
+        elif op[-1] == "K":
+            nodes.append(encoder.node(op, nodes[key[1]], key[2]))
+        else:
+            nodes.append(encoder.node(op, *[nodes[a] for a in key[1:]]))
+    return nodes[-1]
+
+
+def _plain(piece: Piece, names: list[str]) -> Term:
+    """The term of a piece as it is."""
+    out: list[Term] = []
+    for key in piece:
+        op = key[0]
+        if op == "V":
+            out.append(names[key[1]])
+        elif op == "K":
+            out.append(key[1])
+        elif op[-1] == "K":
+            out.append(encode.decode(op, (out[key[1]], key[2])))
+        else:
+            out.append(encode.decode(op, tuple([out[a] for a in key[1:]])))
+    return out[-1]
+
+
+def _rename(term: Term, names: list[str]) -> Term:
+    """``term`` with the job's variable names (``number:low:high``) replaced; sharing is kept."""
+    memo: dict[int, Term] = {}
+
+    def walk(t: Term) -> Term:
+        if type(t) is str:
+            return names[int(t[: t.index(":")])]
+        if type(t) is not tuple:
+            return t
+        known = memo.get(id(t))
+        if known is None:
+            known = memo[id(t)] = (t[0], *[walk(a) for a in t[1:]])
+        return known
+
+    return walk(term)

@@ -1,0 +1,124 @@
+"""Hash-consed neutral terms of a batch: one number per distinct subterm, with its cost and its encoder node.
+
+Recursion is the fast way to walk a term; a term too deep for it is walked with a stack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.index import ARITY, SCALAR, EvaluationError, Term, check, postorder
+from .cost import DEFAULT, CostTable
+
+
+class TermTable:
+    """Numbers for terms.  ``keys[n]`` is an integer, a name, or ``(op, operand numbers…)``."""
+
+    def __init__(self, costs: CostTable = DEFAULT) -> None:
+        self.costs = costs
+        self.keys: list[Any] = []
+        self.own: list[int] = []
+        self.value: list[int | None] = []
+        self._numbers: dict[Any, int] = {}
+        self._total: dict[int, int] = {}
+
+    def add(self, term: Term) -> int:
+        """Number of ``term``.  Raises ``ParseError`` for something that is not a term."""
+        try:
+            return self._walk(term)
+        except (RecursionError, KeyError, TypeError, IndexError, ValueError):
+            check(term)
+        memo: dict[int, int] = {}
+        n = -1
+        for t in postorder(term):
+            if isinstance(t, tuple):
+                n = memo[id(t)] = self._intern(
+                    (t[0], *[memo[id(a)] if isinstance(a, tuple) else self.add(a) for a in t[1:]])
+                )
+            else:
+                n = self._walk(t)
+        return memo[id(term)] if isinstance(term, tuple) else n
+
+    def _walk(self, t: Term) -> int:
+        if type(t) is tuple:
+            if len(t) == 3:
+                key: Any = (t[0], self._walk(t[1]), self._walk(t[2]))
+            else:
+                key = (t[0], *[self._walk(a) for a in t[1:]])
+        elif type(t) is int or type(t) is str:
+            key = t
+        else:
+            raise TypeError
+        n = self._numbers.get(key)
+        return self._intern(key) if n is None else n
+
+    def _intern(self, key: Any) -> int:
+        n = self._numbers.get(key)
+        if n is not None:
+            return n
+        value: int | None = None
+        own = 0
+        if type(key) is tuple:
+            op = key[0]
+            if ARITY[op] != len(key) - 1:
+                raise ValueError
+            values = [self.value[a] for a in key[1:]]
+            if None not in values:
+                value = _fold(op, values)
+            else:
+                own = self.costs.node(op, values)
+        elif type(key) is int:
+            value = key
+        n = self._numbers[key] = len(self.keys)
+        self.keys.append(key)
+        self.value.append(value)
+        self.own.append(own)
+        return n
+
+    def cost(self, root: int) -> int:
+        """Cost of the DAG of one term; equals ``cost.cost``."""
+        known = self._total.get(root)
+        if known is None:
+            seen = {root}
+            stack = [root]
+            known = 0
+            keys, own, value = self.keys, self.own, self.value
+            while stack:
+                n = stack.pop()
+                if value[n] is not None:
+                    continue
+                known += own[n]
+                key = keys[n]
+                if type(key) is tuple:
+                    for a in key[1:]:
+                        if a not in seen:
+                            seen.add(a)
+                            stack.append(a)
+            self._total[root] = known
+        return known
+
+    def names(self, root: int) -> list[str]:
+        """Variables of one term, in the order a left-to-right walk meets them."""
+        out: list[str] = []
+        seen = {root}
+        stack = [root]
+        while stack:
+            key = self.keys[stack.pop()]
+            if type(key) is tuple:
+                for a in reversed(key[1:]):
+                    if a not in seen:
+                        seen.add(a)
+                        stack.append(a)
+            elif type(key) is str:
+                out.append(key)
+        return out
+
+
+def _fold(op: str, values: list[Any]) -> int | None:
+    if op == "select":
+        chosen: int = values[1] if values[0] else values[2]
+        return chosen
+    try:
+        return SCALAR[op](*values)
+    except EvaluationError:
+        return None
