@@ -82,8 +82,7 @@ def table_digest(layout: Layout, size: int | None = None) -> str:
     """SHA-256 of the table of values; see :func:`value_table` for the limits."""
     import numpy as np
 
-    swizzle, tile = as_compose(layout, size)
-    del swizzle
+    _, tile = as_compose(layout, size)
     base, copies, rows = value_table(layout, size)
     digest = hashlib.sha256(str(tile.size()).encode())
     for name in sorted(base, key=lambda n: Axis.get(n).name):

@@ -127,3 +127,134 @@ def memory_values(layout: Layout) -> Any:
     if isinstance(layout, ComposeLayout):
         values = np.sort(layout.swizzle.permute_array(values))
     return values
+
+
+def image(layout: Layout, flat: int, size: int | None = None) -> frozenset[tuple[tuple[str, int], ...]]:
+    """The full set of places of element ``flat``: each a sorted tuple of (axis, value) without zeros.
+
+    LayoutError for an index outside [0, size) (``size`` for a bare swizzle) and for symbolic layouts.
+    """
+    from itertools import product
+
+    from .digest import as_compose
+
+    swizzle, tile = as_compose(layout, size)
+    if not tile.is_constant():
+        raise LayoutError("image: the layout has symbolic extents, strides or offsets")
+    count = int(tile.size())  # type: ignore[arg-type]
+    if not 0 <= flat < count:
+        raise LayoutError(f"image: element {flat} isn't in [0, {count})")
+    base = tile.at(flat)
+    found = set()
+    for steps in product(*(range(int(i.extent)) for i in tile.replica)):  # type: ignore[arg-type]
+        at = dict(base)
+        for r, it in zip(steps, tile.replica):
+            at[it.axis.name] = at.get(it.axis.name, 0) + r * int(it.stride)  # type: ignore[arg-type]
+        if swizzle is not None and "m" in at:
+            at["m"] = int(swizzle.permute(at["m"]))  # type: ignore[arg-type]
+        found.add(tuple(sorted((a, v) for a, v in at.items() if v)))
+    return frozenset(found)
+
+
+def collision(layout: Layout, size: int | None = None) -> tuple[int, int] | None:
+    """Two elements (first < second) that share a place, the first such pair by second element; None if injective.
+
+    Copies of one element are distinct places of it and don't collide with each other.  Decided by the mixed radix of the
+    digits, by the rank over GF(2), or by values up to 2**22; LayoutError beyond that.
+    """
+    import numpy as np
+
+    from .digest import as_compose, value_table
+
+    _, tile = as_compose(layout, size)
+    if not tile.is_constant():
+        raise LayoutError("injectivity: the layout has symbolic extents, strides or offsets")
+    if _separated(tile):
+        return None  # a swizzle permutes the addresses and can't make two equal
+    count = int(tile.size())  # type: ignore[arg-type]
+    base, copies, _ = value_table(tile)
+    total = count
+    for shifts in copies.values():
+        total *= len(shifts)
+    if total > ENUMERATION_LIMIT:
+        raise LayoutError(f"injectivity: {total} places are more than the {ENUMERATION_LIMIT} that are compared")
+    keys = np.zeros((count, 1), dtype=np.int64)
+    for name in sorted({*base, *copies}):
+        values = base.get(name, np.zeros(count, dtype=np.int64))
+        steps = np.array(copies.get(name, [0]), dtype=np.int64)
+        places = (values[:, None] + steps[None, :])[:, None, :]
+        low, high = int(places.min()), int(places.max())
+        keys = (keys[:, :, None] * (high - low + 1) + (places - low)).reshape(count, -1)
+    flat = keys.ravel()
+    owner = np.repeat(np.arange(count), keys.shape[1])
+    order = np.argsort(flat, kind="stable")
+    equal = flat[order][1:] == flat[order][:-1]
+    first, second = owner[order][:-1][equal], owner[order][1:][equal]
+    clash = first != second
+    if not clash.any():
+        return None
+    pick = int(np.argmin(second[clash]))
+    return int(first[clash][pick]), int(second[clash][pick])
+
+
+def _separated(tile: TileLayout) -> bool:
+    """Whether on every axis each stride is beyond the reach of the smaller ones, and no digit stands still."""
+    if any(i.stride == 0 and i.extent != 1 for i in tile.shard):
+        return False
+    for name in tile.axes():
+        reach = 0
+        for stride, extent in sorted((abs(s), e) for e, s in digits_on(tile, name) if e > 1 and s):
+            if stride <= reach:
+                return False
+            reach += (extent - 1) * stride
+    return True
+
+
+def injective(layout: Layout, size: int | None = None) -> bool:
+    """Whether no two elements share a place; see :func:`collision`."""
+    return collision(layout, size) is None
+
+
+def hole(layout: Layout, extents: dict[str, int], size: int | None = None) -> dict[str, int] | None:
+    """The first point of the box ``0 <= coordinate < extents[axis]`` that no element reaches; None if all are covered.
+
+    Axes in use that ``extents`` doesn't name must be 0 everywhere to count.  LayoutError beyond 2**22 points.
+    """
+    import numpy as np
+
+    from .digest import as_compose, value_table
+
+    _, tile = as_compose(layout, size)
+    names = sorted(extents)
+    points = 1
+    for name in names:
+        points *= extents[name]
+    if points > ENUMERATION_LIMIT:
+        raise LayoutError(f"covers: a box of {points} points is more than the {ENUMERATION_LIMIT} that are checked")
+    base, copies, rows = value_table(layout, size)
+    count = int(tile.size())  # type: ignore[arg-type]
+    inside = np.ones((count, 1), dtype=bool)
+    keys = np.zeros((count, 1), dtype=np.int64)
+    for name in sorted({*base, *copies, *names}):
+        values = base.get(name, np.zeros(count, dtype=np.int64))[:, None]
+        shifted = np.array(copies.get(name, [0]), dtype=np.int64)[None, :]
+        if name == "m" and rows is not None:
+            shifted = rows
+        places = (values + shifted)[:, None, :]
+        extent = extents.get(name, 1)
+        keys = (keys[:, :, None] * extent + places).reshape(count, -1)
+        inside = (inside[:, :, None] & (places >= 0) & (places < extent)).reshape(count, -1)
+    reached = np.zeros(points, dtype=bool)
+    reached[keys[inside]] = True
+    if reached.all():
+        return None
+    missing = int(np.argmin(reached))
+    point = {}
+    for name in reversed(names):
+        missing, point[name] = divmod(missing, extents[name])
+    return point
+
+
+def covers(layout: Layout, extents: dict[str, int], size: int | None = None) -> bool:
+    """Whether every point of the box is reached; see :func:`hole`."""
+    return hole(layout, extents, size) is None
