@@ -184,14 +184,23 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
     return IterVar(None, new_var(PrimType(dtype)), "ThreadIndex", thread_tag)  # type: ignore[arg-type]
 
 
+def _condition(value: Any, what: str) -> Expr:
+    if isinstance(value, bool):
+        raise IRError(
+            f"the condition of {what} is the Python value {value}",
+            hint="in a Python function == and != compare expressions as objects; write Tx.EQ(a, b) or Tx.NE(a, b)",
+        )
+    return as_expr(value)
+
+
 def while_loop(condition: Any) -> Frame:
     """The body of a while loop, for ``with``."""
-    return while_frame(as_expr(condition))
+    return while_frame(_condition(condition, "While"))
 
 
 def if_frame(condition: Any) -> IfFrame:
     """An if statement, for ``with``: see ``Then`` and ``Else``."""
-    return IfFrame(as_expr(condition))
+    return IfFrame(_condition(condition, "If"))
 
 
 def evaluate(value: Any) -> None:

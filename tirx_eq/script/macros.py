@@ -6,6 +6,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ..errors import ParseError
@@ -68,6 +69,10 @@ class InlineFunction:
         self.scope = scope
         self.__name__ = node.name
         self.__wrapped__ = func
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """An inline function in a class is a method."""
+        return self if owner is None else partial(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         parser = active_parser()
