@@ -303,6 +303,28 @@ def tma_multicast():
                 maps={p + "0": TensorMap("X", "s32", (40, 16), (160,), (32, 8))})
 
 
+def tvm_scale():
+    x = floats(1024)
+    return Case(Launch((4, 1, 1), (256, 1, 1)), [x, np.zeros_like(x)], {1: 2 * x})
+
+
+def tvm_gemm():
+    a, b = small(128, 64, seed=1), small(128, 64, seed=2)
+    return Case(Launch((1, 1, 1), (128, 1, 1), dynamic_shared=33792), [a, b, np.zeros((128, 128), f16)],
+                {2: (a.astype(f32) @ b.astype(f32).T).astype(f16)})
+
+
+def tvm_reduce():
+    x = ints(64, 128).astype(f32)
+    return Case(Launch((1, 1, 1), (128, 1, 1)), [x, np.zeros(64, f32)], {1: x.sum(axis=1)})
+
+
+def tvm_elementwise():
+    x = rng().random((64, 64)).astype(f32)
+    return Case(Launch((1, 1, 1), (128, 1, 1)), [x, np.zeros_like(x)], {1: np.sqrt(x)}, 1e-6)
+
+
+TVM_CASES = {f.__name__: f for f in (tvm_scale, tvm_gemm, tvm_reduce, tvm_elementwise)}
 CASES = {f.__name__: f for f in (
     vector_add, saxpy4, matmul_tiled, reduce_shuffle, transpose_swizzled, cp_async_pipeline, softmax_rows, layernorm,
     histogram, prefix_sum, half2_math, bf16_gemv, fp8_convert, last_block_sum, bitonic_sort, compact, bit_tricks,

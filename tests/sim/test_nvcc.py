@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sim.nvcc_cases import CASES
+from tests.sim.nvcc_cases import CASES, TVM_CASES
 from tirx_eq.sim import simulate
 
 DATA = Path(__file__).parent.parent / "data"
@@ -35,6 +35,13 @@ def check(source, case, policy="late", seed=0):
 @pytest.mark.parametrize("policy", ["late", "early", "random"])
 def test_stored_ptx(name, policy):
     check((DATA / "ptx" / "nvcc" / f"{name}.ptx").read_text(), CASES[name](), policy)
+
+
+@pytest.mark.parametrize("name", TVM_CASES)
+@pytest.mark.parametrize("policy", ["late", "early", "random"])
+def test_ptx_of_tvm(name, policy):
+    """Tile primitives lowered by TVM, CUDA C++ by TVM, PTX by nvcc."""
+    check((DATA / "ptx" / "tvm" / f"{name}.ptx").read_text(), TVM_CASES[name](), policy)
 
 
 #: Compiled afresh by default; TIRX_EQ_ALL_NVCC=1 compiles all.

@@ -510,9 +510,11 @@ def copy(to: int, source: int) -> Run:
         flags = w.U[source]
         w.store(to, g, array.copy() if g.full else array[g.idx])
         if flags is not None and flags[g.idx].any():
-            if any(w.pending_load(source, int(r)) for r in g.idx[flags[g.idx]]):
-                w.undefined(source, g)
-                return
+            for transfer in w.scratch.get("ld", ()):
+                if source in transfer.registers:
+                    rows = g.idx[flags[g.idx] & np.isin(g.idx, transfer.rows)]
+                    transfer.moves.append((to, source, rows))
+                    transfer.registers.add(to)
             mine = w.U[to]
             mine = np.zeros(w.T, bool) if mine is None else mine.copy()
             mine[g.idx] = flags[g.idx]

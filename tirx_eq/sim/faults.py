@@ -69,6 +69,7 @@ class FaultLog:
 
     limit: int = 64
     faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
     seen: set[tuple[str, int]] = field(default_factory=set)
 
     def add(self, fault: Fault) -> None:
@@ -77,3 +78,10 @@ class FaultLog:
             return
         self.seen.add(key)
         self.faults.append(fault)
+
+    def warn(self, fault: Fault) -> None:
+        """Note something the ISA's text does not allow but hardware is known to do."""
+        key = (fault.kind + " warning", fault.line)
+        if key not in self.seen and len(self.warnings) < self.limit:
+            self.seen.add(key)
+            self.warnings.append(fault)

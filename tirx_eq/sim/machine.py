@@ -147,12 +147,16 @@ for _axis, _letter in enumerate("xyz"):
 
 @dataclass
 class Result:
-    """What a simulation gives: ``arrays`` after the run by argument name, every fault found, and counts."""
+    """What a simulation gives: ``arrays`` after the run by argument name, every fault found, and counts.
+
+    ``warnings`` are uses that the ISA's text does not allow but that shipped kernels rely on.
+    """
 
     arrays: dict[str, Array]
     faults: list[Fault]
     stats: dict[str, int]
     trace: Trace
+    warnings: list[Fault] = field(default_factory=list)
 
     def raise_for_faults(self) -> Result:
         """Raise ``SimulationError`` listing the faults, if there are any."""
@@ -226,7 +230,7 @@ def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = No
     for name, value in arrays.items():
         raw = buffers.data[starts[name] : starts[name] + value.nbytes]
         found[name] = raw.view(value.dtype).reshape(value.shape).copy() if value.nbytes else value.copy()
-    return Result(found, log.faults, {"steps": context.steps, "ctas": launch.ctas}, context.trace)
+    return Result(found, log.faults, {"steps": context.steps, "ctas": launch.ctas}, context.trace, log.warnings)
 
 
 def find_entry(module: Module, entry: str | None) -> Function:

@@ -350,8 +350,10 @@ class Transfer:
 
     rows: Array
     run: Any
-    registers: frozenset[int]
+    registers: set[int]
     instr: Instr
+    #: plain moves of a register not yet loaded: (to, from, rows); they take effect with the load
+    moves: list[tuple[int, int, Array]] = field(default_factory=list)
 
 
 def data_path(decoder: Decoder, instr: Instr) -> tuple[str, int, bool]:
@@ -406,6 +408,13 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         lane = (at >> 16) & 0xFFFF
         column = at & 0xFFFF
         window = 32 * ((w.thread[g.idx] // 32) % 4)
+        relative = (lane < 32) & (window > 0)
+        if relative.any():
+            i = int(np.argmax(relative))
+            w.report("tmem-lane", f"{name} at lane {int(lane[i])} by warp {int(w.thread[g.idx[i]]) // 32}: the lane is taken "
+                                  f"relative to the warp's window at {int(window[i])}, as shipped kernels rely on; the ISA "
+                                  "asks for the absolute lane", row=int(g.idx[i]), warning=True)
+            lane = np.where(relative, lane + window, lane)
         allowed = (lane == window) | ((halves == 16) & (lane == window + 16))
         if not allowed.all():
             i = int(np.argmin(allowed))
@@ -458,7 +467,7 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 flags = np.zeros(w.T, bool) if flags is None else flags.copy()
                 flags[rows] = True
                 w.U[index] = flags
-        w.scratch.setdefault("ld", []).append(Transfer(rows, perform, frozenset(indices), instr))
+        w.scratch.setdefault("ld", []).append(Transfer(rows, perform, set(indices), instr))
 
     def run_store(w: Wave, g: Group) -> None:
         lanes, columns, ctas = places(w, g)
@@ -477,7 +486,7 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         if w.context.policy == "early":
             perform(np.ones(len(rows), bool))
             return
-        w.scratch.setdefault("st", []).append(Transfer(rows, perform, frozenset(), instr))
+        w.scratch.setdefault("st", []).append(Transfer(rows, perform, set(), instr))
     return aligned(run_load if loads else run_store), SYNC
 
 
@@ -494,6 +503,9 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 continue
             if which == "st" or w.context.policy != "early":
                 op.run(mask)
+            for to, source, rows in op.moves:
+                moved = rows[np.isin(rows, g.idx)]
+                w.register(to)[moved] = w.register(source)[moved]
             if which == "ld":
                 for index in op.registers:
                     if index >= 0 and w.U[index] is not None:
@@ -503,7 +515,7 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             if not mask.all():
                 left = ~mask
                 inner = op.run
-                kept.append(Transfer(op.rows[left], rest(inner, left), op.registers, op.instr))
+                kept.append(Transfer(op.rows[left], rest(inner, left), op.registers, op.instr, op.moves))
         w.scratch[which] = kept
         clocks, state = w.clocks, queues(w)
         for warp in dict.fromkeys(w.warp[g.idx].tolist()):

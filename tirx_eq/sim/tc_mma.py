@@ -188,6 +188,10 @@ def element_bits(kind: str, name: str) -> int:
     return 4 if kind in ("mxf4", "mxf4nvf4") else 8
 
 
+#: address bits that select the row within a swizzle pattern
+PHASE = {"none": 0, "32B": 0x80, "64B": 0x180, "128B": 0x380, "128B_atom32B": 0x180}
+
+
 def unpack(raw: Array, kind: str, name: str) -> Array:
     """float64 elements along the last axis of bytes."""
     if kind == "f16":
@@ -227,6 +231,9 @@ def from_shared(w: Wave, row: int, who: Actor, cta: int, desc: MatrixDescriptor,
         offsets = mn_major(o.k, max(1, chunks), desc.leading, desc.stride, desc.mode)
     else:
         offsets = k_major(rows, o.k * bits // 128, desc.leading, desc.stride, desc.mode)
+    if desc.start & PHASE[desc.mode]:
+        w.report("descriptor", f"{which} starts at {desc.start:#x}, inside of a swizzle {desc.mode} pattern: the ISA asks for "
+                               "a base offset, this descriptor has none", row=row, warning=True)
     place = addresses(desc, offsets)
     low, high = int(place.min()), int(place.max())
     if low < SHARED_BASE or high + 16 > SHARED_BASE + w.smem_limit:

@@ -185,7 +185,7 @@ class Wave:
 
     # -- faults ---------------------------------------------------------------------------------
     def report(self, kind: str, message: str, *, row: int | None = None, cell: tuple[Shadow, int] | None = None,
-               address: int | None = None, fatal: bool = False) -> None:
+               address: int | None = None, fatal: bool = False, warning: bool = False) -> None:
         instr = self.current
         if row is None:
             row = self.current_row
@@ -201,8 +201,9 @@ class Wave:
                 message += f" (global memory: {self.context.buffers.describe(flat)})"
         line = instr.line if instr else 0
         text = self.program.source(line) if instr else ""
-        self.log.add(Fault(kind, message, line, text, None if row is None else self.cta_number(int(self.cta[row])),
-                           None if row is None else int(self.thread[row]), address))
+        add = self.log.warn if warning else self.log.add
+        add(Fault(kind, message, line, text, None if row is None else self.cta_number(int(self.cta[row])),
+                  None if row is None else int(self.thread[row]), address))
         if fatal:
             raise Halt
 
