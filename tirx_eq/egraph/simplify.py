@@ -15,7 +15,7 @@ from .reach import declarations, reachable
 from .rules import INDEX_FILES
 
 _SILENT = ("load/", "ana/", "size/", "prune/")
-ROUNDS = 30
+ROUNDS = 8
 NODES = 20_000
 NODES_PER_INPUT_NODE = 60
 
@@ -42,8 +42,8 @@ def simplify(term: Term, ranges: Ranges, **options: Any) -> Simplified:
 
 def saturated(
     encoder: encode.Encoder, roots: Sequence[int], *, rounds: int, nodes: int
-) -> tuple[Graph, Report]:
-    """The e-graph of the encoder's nodes after the rules have run, and what happened."""
+) -> tuple[Graph, tuple[str, ...]]:
+    """The e-graph of the encoder's nodes after the rules have run, and the names of the equalities that fired."""
     present = {key[0] for key in encoder.keys}
     rules = reachable(INDEX_FILES, present)
     prelude = [
