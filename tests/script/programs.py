@@ -151,7 +151,8 @@ def scalars(A: T.Buffer((64,), "int32"), n: T.int32) -> T.int32:
     k = T.bind(n * 2)
     if flag:
         return k
-    A[1] = T.Let(k + 1, where={k: n})
+    j = T.int32()
+    A[1] = T.Let(j + 1, where={j: n})
 ''')
 
 _add('''
