@@ -92,6 +92,27 @@ def half(func, op: str, operand: str):
     return func.with_body(Halve().visit(func.body))
 
 
+def tma(statement: str, *, shared: str = "mma_shared_layout('float16', 3, (64, 64))", before: str = "", params: str = HALVES):
+    """One asynchronous copy between A or B and a shared tile, with a barrier ``bar``."""
+    layout = f", layout={shared}" if shared else ""
+    return kernel(
+        f"""
+tid = Tx.thread_id([128])
+w = Tx.warp_id([4])
+pool = Tx.SMEMPool()
+sh = pool.alloc((64, 64), "float16"{layout})
+bar = pool.alloc((1,), "uint64", align=8)
+pool.commit()
+{before}
+{statement}
+""",
+        params,
+    )
+
+
+ONE = "if w == 0:\n    if Tx.ptx.elect_sync():\n        "
+BAR = ", mbar=bar.ptr_to([0])"
+
 MMA = "tmem[:, :], A_s[:, :], B_s[:, :]"
 
 WITNESSES = {
@@ -156,6 +177,38 @@ WITNESSES = {
     "tmem load by one thread": lambda: tmem("Tx.copy_async(v[:, :], t[:, :])"),
     "tmem store by one thread": lambda: tmem("Tx.copy_async(t[:, :], v[:, :])"),
     "cast by a warp": lambda: copy("Tx.warp.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
+    # cp.async and tensor copies
+    "cp.async": lambda: tma("Tx.cta.copy_async(sh[:, :], A[:, :])"),
+    "cp.async by a warp": lambda: tma("if w == 0:\n    Tx.cta.copy_async(sh[:, :], A[:, :])"),
+    "cp.async of two dtypes": lambda: tma(
+        "Tx.cta.copy_async(sh[:, :], A[:, :])", params=HALVES.replace('A: Tx.Buffer((64, 64), "float16")',
+                                                                      'A: Tx.Buffer((64, 64), "uint16")')),
+    "cp.async of two extents": lambda: half(tma("Tx.cta.copy_async(sh[:, :], A[:, :])"), "copy_async", "src"),
+    "cp.async with a barrier": lambda: tma("Tx.cta.copy_async(sh[:, :], A[:, :]" + BAR + ")"),
+    "cp.async from column-major": lambda: tma("Tx.cta.copy_async(sh[:, :], V[:, :])", before=COLUMN_MAJOR.format("V", "A")),
+    "cp.async to column-major": lambda: tma(
+        "Tx.cta.copy_async(sh[:, :], A[:, :])", shared="TileLayout(S[(64, 64):(1, 64)])"),
+    "cp.async from an odd place": lambda: tma("Tx.cta.copy_async(sh[:, 0:32], A[:, 1:33])"),
+    "cp.async to an odd place": lambda: tma("Tx.cta.copy_async(sh[:, 1:33], A[:, 0:32])", shared=""),
+    "tma load": lambda: tma(ONE + "Tx.copy_async(sh[:, :], A[:, :]" + BAR + ")"),
+    "tma store": lambda: tma(ONE + "Tx.copy_async(B[:, :], sh[:, :])"),
+    "tma load by all": lambda: tma("Tx.copy_async(sh[:, :], A[:, :]" + BAR + ")"),
+    "tma store by all": lambda: tma("Tx.copy_async(B[:, :], sh[:, :])"),
+    "tma load without a barrier": lambda: tma(ONE + "Tx.copy_async(sh[:, :], A[:, :], dispatch='tma')"),
+    "tma load of two dtypes": lambda: tma(
+        ONE + "Tx.copy_async(sh[:, :], A[:, :]" + BAR + ")", params=HALVES.replace('A: Tx.Buffer((64, 64), "float16")',
+                                                                                   'A: Tx.Buffer((64, 64), "uint16")')),
+    "tma store of two dtypes": lambda: tma(
+        ONE + "Tx.copy_async(B[:, :], sh[:, :])", params=HALVES.replace('B: Tx.Buffer((64, 64), "float16")',
+                                                                        'B: Tx.Buffer((64, 64), "uint16")')),
+    "tma load of two extents": lambda: half(tma(ONE + "Tx.copy_async(sh[:, :], A[:, :]" + BAR + ")"), "copy_async", "src"),
+    "tma store of two extents": lambda: half(tma(ONE + "Tx.copy_async(B[:, :], sh[:, :])"), "copy_async", "src"),
+    "tma load from column-major": lambda: tma(
+        ONE + "Tx.copy_async(sh[:, :], V[:, :]" + BAR + ")", before=COLUMN_MAJOR.format("V", "A")),
+    "tma store to column-major": lambda: tma(ONE + "Tx.copy_async(V[:, :], sh[:, :])", before=COLUMN_MAJOR.format("V", "B")),
+    "global to global": lambda: tma("Tx.cta.copy_async(B[:, :], A[:, :])"),
+    "global to global by one thread": lambda: tma(ONE + "Tx.copy_async(B[:, :], A[:, :]" + BAR + ")"),
+    "shared to shared": lambda: tma(ONE + "Tx.copy_async(sh[0:8, :], sh[8:16, :]" + BAR + ")"),
     # tcgen05.mma
     "mma": lambda: gemm(),
     "mma by a warp's threads": lambda: gemm(("        if Tx.ptx.elect_sync():\n", "        if lane_id < 2:\n")),
@@ -214,8 +267,9 @@ def seen() -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for make in WITNESSES.values():
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
-    for make in (WITNESSES["mma"], WITNESSES["tmem store"]):
-        found |= {(r, c) for r, cs in rejections(make, "sm_120a").items() for c in cs}
+    for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
+                         (WITNESSES["tma store"], "sm_80")):
+        found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found
 
 

@@ -18,7 +18,17 @@ from .context import CallContext
 from .machine import Price
 from .variants import VARIANTS
 
-LOWER_FILES = ("lower.egg", "lower_copy.egg", "lower_tmem.egg", "lower_cast.egg", "lower_gemm.egg")
+LOWER_FILES = (
+    "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_cast.egg", "lower_gemm.egg",
+)  # fmt: skip
+
+
+#: Names that TVM's dispatch has for variants that are called otherwise here.
+DISPATCH_ALIASES = {
+    "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "vec_auto": ("memory", "registers"),
+    "fallback": ("memory", "registers", "move"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,8 @@ def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
         )
     if c.call.dispatch is None:
         return mine
-    named = [p for p in mine if p.variant == c.call.dispatch]
+    wanted = DISPATCH_ALIASES.get(c.call.dispatch, (c.call.dispatch,))
+    named = [p for p in mine if p.variant in wanted]
     if not named:
         raise LoweringError(
             f"'{c.op}' has no variant '{c.call.dispatch}'",

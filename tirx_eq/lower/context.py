@@ -168,6 +168,11 @@ class CallContext:
             scope.name(var, bounds)
         return scope
 
+    def lowest(self) -> dict[Var, np.ndarray]:
+        """Every variable that regions may depend on, at its lowest value."""
+        lows = {v: np.asarray(low) for v, (low, _) in self.ranges.items()}
+        return lows | {v: np.asarray(0) for v in self.launch.special.values()}
+
     def term(self, e: Expr, scope: IndexScope) -> Term:
         return scope.term(self.resolve(e))
 

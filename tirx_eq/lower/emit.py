@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,10 +11,12 @@ from ..ir import Expr, Var
 from ..ir.index import names
 from ..ptx.builder import Kernel
 from ..ptx.control import Loop as LoopFrame
-from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special
+from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
+from ..ptx.tensormap import TensorMap
 from .indices import Indices, is_index
 from .program import (
     Block,
+    Box,
     Comment,
     Define,
     If,
@@ -48,9 +50,11 @@ class Emitter:
     """
 
     def __init__(
-        self, kernel: Kernel, indices: Indices, shared: Symbol | None, params: Collection[Var] = ()
+        self, kernel: Kernel, indices: Indices, shared: Symbol | None, params: Collection[Var] = (),
+        maps: Mapping[TensorMap, str] | None = None,
     ) -> None:
         self.k = kernel
+        self.maps = maps or {}
         self.params = params
         self.indices = indices
         self.shared = shared
@@ -103,6 +107,11 @@ class Emitter:
             found = self.k.op("cvta.to.global.u64", raw)
             self.terms.keep(("pointer", root.name), found)
         return found
+
+    def tensor_map(self, name: str) -> Reg:
+        """The address of a tensor-map parameter."""
+        found = self.terms.lookup(("map", name))
+        return found or self.terms.keep(("map", name), self.k.load_param(name))
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -223,6 +232,9 @@ class Emitter:
             return self.index(o)
         if isinstance(o, Memory):
             return self.memory(o)
+        if isinstance(o, Box):
+            coords = [self.index(Index(e)) for e in o.coords]
+            return tensor(self.tensor_map(self.maps[o.map]), coords)
         if isinstance(o, Pointer):
             return self.terms.address(self.indices.term(o.expr))
         if isinstance(o, Kept):

@@ -7,6 +7,7 @@ of the operands say, evaluated independently of the code that made the addresses
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,11 @@ from ..errors import LoweringError, ProofError
 from ..ir import Var
 from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
+from ..ptx.swizzle_modes import SWIZZLES
 from .active import thread_points
 from .context import CallContext, Operand, evaluate_at
 from .indices import Indices
-from .program import Block, Define, If, Instruction, Memory, Pointer, Temp, Word
+from .program import Block, Box, Define, If, Instruction, Memory, Pointer, Temp, Word
 from .shared import shared_address
 from .variants.copy import ACCESS
 
@@ -185,6 +187,33 @@ class _Trace:
         # The packed forms name the high element first (PTX ISA, cvt).
         self.write(i.operands[0], [self.read(r)[0] for r in reversed(i.operands[1:])])
 
+    def copy_async(self, i: Instruction) -> None:
+        if ".bulk.tensor." in i.opcode:
+            self._tensor_copy(i)
+            return
+        into, out, width = i.operands
+        assert isinstance(into, Memory) and isinstance(out, Memory) and isinstance(width, int)
+        size = max(1, self.source.bits // 8)
+        for j in range(0, width, size):
+            self.reach(self.points.of(into.offset) + j, self.points.of(out.offset) + j)
+
+    def _tensor_copy(self, i: Instruction) -> None:
+        """PTX ISA 9.7.9.27: the box row-major in shared memory, innermost first, then the swizzle on addresses."""
+        loading = isinstance(i.operands[1], Box)
+        at, box = (i.operands[0], i.operands[1]) if loading else (i.operands[1], i.operands[0])
+        assert isinstance(at, Memory) and isinstance(box, Box)
+        extents, size = box.map.box, box.map.type.bits // 8
+        issuer = int(np.flatnonzero(self.mask)[0])
+        place = int(self.points.of(at.offset)[issuer]) + at.root.offset
+        element = np.arange(math.prod(extents))
+        linear: Any = place + element * size
+        shared = SWIZZLES[box.map.swizzle].apply(linear) - at.root.offset
+        far = np.full(len(element), box.map.offset, dtype=np.int64)
+        for extent, stride, coord in zip(extents, (size, *box.map.strides), box.coords):
+            far += (int(self.points.of(coord)[issuer]) + element % extent) * stride
+            element = element // extent
+        self.pairs.append((np.asarray(shared), far) if loading else (far, np.asarray(shared)))
+
     def tcgen05(self, i: Instruction) -> None:
         loading = ".ld." in i.opcode
         words, at = i.operands if loading else reversed(i.operands)
@@ -210,7 +239,7 @@ def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
 
 _STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
     "ld": _Trace.load, "st": _Trace.store, "mov": _Trace.move, "shr": _Trace.shift, "bfi": _Trace.insert,
-    "cvt": _Trace.convert, "tcgen05": _Trace.tcgen05,
+    "cvt": _Trace.convert, "cp": _Trace.copy_async, "tcgen05": _Trace.tcgen05,
 }  # fmt: skip
 
 

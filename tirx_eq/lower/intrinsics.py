@@ -1,75 +1,106 @@
 """PTX of the device intrinsics that statements call (``tirx.cuda.*``, ``tirx.ptx.*``), as a table.
 
-A template gives the opcode and how the call's arguments become operands: ``shared(i)`` the shared address in argument i,
-``value(i)`` its integer value, ``imm(i)`` its compile-time value.  ``{i}`` in an opcode is argument i, a constant.
+A template gives the opcode and how the call's arguments, by name, become operands.  In an opcode ``{name}`` stands for a
+constant argument and ``{.name}`` for ``.value``, or nothing where the value is empty or zero.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import LoweringError
-from ..ir import BufferLoad, Call, Expr, IntImm, StringImm
-from .program import Index, Instruction, Memory, Operand, Pointer
+from ..ir import BufferLoad, Call, Expr, FloatImm, IntImm, StringImm
+from ..ir.intrinsics import arguments_of
+from .program import Index, Instruction, Kept, Memory, Operand
 
 MemoryOf = Callable[[BufferLoad], Memory]
 
 
 @dataclass(frozen=True)
 class Argument:
-    """How an argument becomes an operand: ``shared``, ``value``, ``tmem`` or ``imm``."""
+    """How the argument ``name`` becomes an operand: ``shared`` its address, ``value`` its integer, ``imm`` its constant.
+
+    ``when`` False leaves the operand out if the argument is absent.
+    """
 
     kind: str
-    index: int
+    name: str
     bits: int = 32
+    optional: bool = False
 
 
 @dataclass(frozen=True)
 class Template:
-    """One instruction.  ``aligned``: all threads of the warp must be converged (``.sync.aligned``)."""
+    """One instruction.
+
+    ``aligned``: all threads of the warp must be converged (``.sync.aligned``).  ``needs``: arguments that must have just
+    this value, since other values mean another instruction.
+    """
 
     opcode: str
-    operands: tuple[Argument | int, ...] = ()
+    operands: tuple[Argument | int | Kept, ...] = ()
     aligned: bool = False
-    optional: tuple[int, ...] = ()
+    needs: tuple[tuple[str, Any], ...] = ()
 
 
-def _shared(i: int) -> Argument:
-    return Argument("shared", i)
+def _shared(name: str) -> Argument:
+    return Argument("shared", name)
 
 
-def _value(i: int, bits: int = 32) -> Argument:
-    return Argument("value", i, bits)
+def _value(name: str, optional: bool = False) -> Argument:
+    return Argument("value", name, 32, optional)
 
 
-def _imm(i: int) -> Argument:
-    return Argument("imm", i)
+def _imm(name: str) -> Argument:
+    return Argument("imm", name)
 
 
-#: PTX ISA 9.7.12 (barriers, fences, mbarrier) and 9.7.16 (tcgen05).
+_LOCAL = (("remote", None), ("pred", None))
+_FULL = 0xFFFFFFFF
+
+#: PTX ISA 9.7.9 (copies), 9.7.12 (barriers, fences), 9.7.13 (mbarrier), 9.7.16 (tcgen05), 9.7.19 (miscellaneous).
 TEMPLATES: dict[str, Template] = {
     "tirx.cuda.cta_sync": Template("bar.sync", (0,)),
-    "tirx.cuda.warp_sync": Template("bar.warp.sync", (0xFFFFFFFF,)),
-    "tirx.cuda.warpgroup_sync": Template("bar.sync", (_value(0), 128)),
-    "tirx.ptx.bar_sync": Template("bar.sync", (_value(0), _value(1))),
-    "tirx.ptx.bar_arrive": Template("bar.arrive", (_value(0), _value(1))),
-    "tirx.ptx.mbarrier_init": Template("mbarrier.init.shared::cta.b64", (_shared(0), _value(1))),
+    "tirx.cuda.warp_sync": Template("bar.warp.sync", (_FULL,)),
+    "tirx.cuda.warpgroup_sync": Template("bar.sync", (_value("bar_no"), 128)),
+    "tirx.cuda.nano_sleep": Template("nanosleep.u32", (_value("time"),)),
+    "tirx.cuda.thread_fence": Template("fence.acq_rel.gpu"),
+    "tirx.ptx.bar_sync": Template("bar.sync", (_value("name_bar_id"), _value("thread_count"))),
+    "tirx.ptx.barrier_sync": Template("barrier.sync", (_value("name_bar_id"), _value("thread_count"))),
+    "tirx.ptx.bar_arrive": Template("bar.arrive", (_value("name_bar_id"), _value("thread_count"))),
+    "tirx.ptx.barrier_cluster_arrive": Template("barrier.cluster.arrive{.sem}.aligned", needs=(("aligned", 1),)),
+    "tirx.ptx.mbarrier_init": Template("mbarrier.init.shared::cta.b64", (_shared("bar"), _value("thread_count"))),
+    "tirx.ptx.mbarrier_arrive": Template(
+        "mbarrier.arrive{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("count", True)), needs=_LOCAL
+    ),
+    "tirx.ptx.mbarrier_arrive_expect_tx": Template(
+        "mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("byte_count")), needs=_LOCAL
+    ),
+    "tirx.ptx.mbarrier_complete_tx": Template(
+        "mbarrier.complete_tx.relaxed{.scope}.shared::cta.b64", (_shared("bar"), _value("tx_count")), needs=_LOCAL
+    ),
     "tirx.ptx.fence_mbarrier_init": Template("fence.mbarrier_init.release.cluster"),
-    "tirx.ptx.fence": Template("fence.{0}.{1}"),
-    "tirx.ptx.fence_proxy_async": Template("fence.proxy.async{.0}"),
+    "tirx.ptx.fence": Template("fence.{sem}.{scope}"),
+    "tirx.ptx.fence_proxy_async": Template("fence.proxy.async{.space}"),
+    "tirx.ptx.cp_async_commit_group": Template("cp.async.commit_group"),
+    "tirx.ptx.cp_async_wait_group": Template("cp.async.wait_group", (_imm("num"),)),
+    "tirx.ptx.cp_async_bulk_commit_group": Template("cp.async.bulk.commit_group"),
+    "tirx.ptx.cp_async_bulk_wait_group": Template("cp.async.bulk.wait_group{.read}", (_imm("n"),)),
     "tirx.ptx.tcgen05_alloc": Template(
-        "tcgen05.alloc.cta_group::{2}.sync.aligned.shared::cta.b32", (_shared(0), _imm(1)), aligned=True
+        "tcgen05.alloc.cta_group::{cta_group}.sync.aligned.shared::cta.b32", (_shared("dst_ptr"), _imm("n_cols")), aligned=True
     ),
     "tirx.ptx.tcgen05_dealloc": Template(
-        "tcgen05.dealloc.cta_group::{2}.sync.aligned.b32", (Argument("tmem", 0), _imm(1)), aligned=True
+        "tcgen05.dealloc.cta_group::{cta_group}.sync.aligned.b32", (_value("taddr"), _imm("n_cols")), aligned=True
     ),
     "tirx.ptx.tcgen05_relinquish_alloc_permit": Template(
-        "tcgen05.relinquish_alloc_permit.cta_group::{0}.sync.aligned", aligned=True
+        "tcgen05.relinquish_alloc_permit.cta_group::{cta_group}.sync.aligned", aligned=True
     ),
     "tirx.ptx.tcgen05_commit": Template(
-        "tcgen05.commit.cta_group::{1}.mbarrier::arrive::one.shared::cluster.b64", (_shared(0),)
+        "tcgen05.commit.cta_group::{cta_group}.mbarrier::arrive::one.shared::cluster.b64", (_shared("bar"),),
+        needs=(("cta_mask", 0), ("pred", None)),
     ),
     "tirx.ptx.tcgen05_fence_before_thread_sync": Template("tcgen05.fence::before_thread_sync"),
     "tirx.ptx.tcgen05_fence_after_thread_sync": Template("tcgen05.fence::after_thread_sync"),
@@ -77,73 +108,94 @@ TEMPLATES: dict[str, Template] = {
     "tirx.ptx.tcgen05_wait_st": Template("tcgen05.wait::st.sync.aligned", aligned=True),
     "tirx.ptx.griddepcontrol_wait": Template("griddepcontrol.wait"),
     "tirx.ptx.griddepcontrol_launch_dependents": Template("griddepcontrol.launch_dependents"),
-}
+}  # fmt: skip
 
-#: Calls that wait for a phase of an mbarrier: (barrier, parity) -> ordering modifiers.
+#: Calls that wait for a phase of an mbarrier -> ordering modifiers.
 PARITY_WAITS = {
     "tirx.ptx.mbarrier_try_wait": "",
     "tirx.ptx.mbarrier_try_wait_acquire_cluster": "acquire.cluster",
 }
 
 
-def constant(e: Any) -> int | str | None:
+def named_arguments(call: Call) -> dict[str, Any]:
+    """The arguments of an intrinsic call by parameter name; absent ones are None."""
+    found = arguments_of(call)
+    if found is None:
+        raise LoweringError(f"the operands of '{call.op.name}' are not those of the intrinsic", span=call.span)
+    intrinsic, args, kwargs = found
+    positional = [p.name for p in intrinsic.parameters if p.kind == "positional"]
+    defaults = {p.name: p.default for p in intrinsic.parameters}
+    return {**defaults, **dict(zip(positional, args)), **kwargs}
+
+
+def constant(e: Any) -> int | str | float | None:
     """The compile-time value of an argument, or None."""
-    if isinstance(e, (IntImm, StringImm)):
+    if isinstance(e, (IntImm, StringImm, FloatImm)):
         return e.value
-    return e if isinstance(e, (int, str)) else None
+    return e if isinstance(e, (int, str, float)) else None
 
 
-def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction:
+def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction | tuple[Instruction, ...]:
     """The instruction of an intrinsic call.
 
     Raises LoweringError for an intrinsic without PTX here, or an argument that must be constant or an address and isn't.
     """
+    if call.op.name == "tirx.cuda.cluster_sync":
+        return Instruction("barrier.cluster.arrive.aligned"), Instruction("barrier.cluster.wait.aligned")
     template = TEMPLATES.get(call.op.name)
     if template is None:
         raise LoweringError(f"there is no PTX for the intrinsic '{call.op.name}'", span=call.span)
-    operands = tuple(a if isinstance(a, int) else _operand(a, call, memory_of) for a in template.operands)
-    if call.op.name == "tirx.ptx.tcgen05_commit" and len(call.args) > 2 and constant(call.args[2]) not in (0, None):
-        raise LoweringError("tcgen05.commit with a multicast mask is not lowered yet", span=call.span)
-    return Instruction(_opcode(template.opcode, call), operands)
+    arguments = named_arguments(call)
+    for name, wanted in template.needs:
+        given = arguments.get(name)
+        if given is not None and constant(given) != wanted:
+            raise LoweringError(f"'{call.op.name}' with {name}= is not lowered", span=call.span)
+    operands = []
+    for a in template.operands:
+        if isinstance(a, Argument):
+            if a.optional and arguments.get(a.name) is None:
+                continue
+            operands.append(_operand(a, call, arguments, memory_of))
+        else:
+            operands.append(a)
+    return Instruction(_opcode(template.opcode, call, arguments), tuple(operands))
 
 
-def _opcode(text: str, call: Call) -> str:
-    for i, arg in enumerate(call.args):
-        value = constant(arg)
-        for form, shown in ((f"{{{i}}}", str(value)), (f"{{.{i}}}", f".{value}" if value else "")):
-            if form in text:
-                if value is None:
-                    raise LoweringError(f"argument {i} of '{call.op.name}' must be constant", span=call.span)
-                text = text.replace(form, shown)
-    return text.replace("{.0}", "")
+def _opcode(text: str, call: Call, arguments: dict[str, Any]) -> str:
+    def fill(match: re.Match[str]) -> str:
+        dot, name = match[1], match[2]
+        value = constant(arguments.get(name))
+        if value is None and not dot:
+            raise LoweringError(f"argument '{name}' of '{call.op.name}' must be constant", span=call.span)
+        if not dot:
+            return str(value)
+        # A flag such as read=True is spelled by its own name.
+        return "" if value in (None, "", 0) else f".{name}" if value == 1 else f".{value}"
+
+    return re.sub(r"\{(\.?)(\w+)\}", fill, text)
 
 
-def _operand(a: Argument, call: Call, memory_of: MemoryOf) -> Operand:
-    if a.index >= len(call.args):
-        raise LoweringError(f"'{call.op.name}' needs an argument {a.index}", span=call.span)
-    arg = call.args[a.index]
+def _operand(a: Argument, call: Call, arguments: dict[str, Any], memory_of: MemoryOf) -> Operand:
+    arg = arguments.get(a.name)
+    where = f"argument '{a.name}' of '{call.op.name}'"
     if a.kind == "shared":
         load = address_operand(arg)
         if load is None:
-            raise LoweringError(
-                f"argument {a.index} of '{call.op.name}' must be the address of an element of a shared buffer",
-                span=call.span,
-            )
+            raise LoweringError(f"{where} must be the address of an element of a shared buffer", span=call.span)
         memory = memory_of(load)
         if memory.root.space != "shared":
-            raise LoweringError(
-                f"argument {a.index} of '{call.op.name}' must be in shared memory, but '{load.buffer.name}' is not",
-                span=call.span,
-            )
+            raise LoweringError(f"{where} must be in shared memory, but '{load.buffer.name}' is not", span=call.span)
         return memory
     if a.kind == "imm":
         value = constant(arg)
         if not isinstance(value, int):
-            raise LoweringError(f"argument {a.index} of '{call.op.name}' must be constant", span=call.span)
+            raise LoweringError(f"{where} must be constant", span=call.span)
         return value
+    if isinstance(arg, int):
+        return arg
     if not isinstance(arg, Expr):
-        raise LoweringError(f"argument {a.index} of '{call.op.name}' must be an integer", span=call.span)
-    return Pointer(arg) if a.kind == "pointer" else Index(arg, a.bits)
+        raise LoweringError(f"{where} must be an integer", span=call.span)
+    return Index(arg, a.bits)
 
 
 def address_operand(arg: Any) -> BufferLoad | None:

@@ -15,12 +15,13 @@ from ..prove.verdict import Verdict
 from ..ptx.builder import Module, Param
 from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
+from ..ptx.tensormap import TensorMap
 from .candidates import Choice, choose
 from .emit import Emitter
 from .equation import movement
 from .indices import Indices
 from .mma_equation import matrix_equation
-from .program import Block, replace_calls
+from .program import Block, Box, Instruction, replace_calls, walk
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
 from .threads import find_launch
@@ -107,12 +108,15 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     for note in notes:
         warnings.warn(note, stacklevel=3)
     module = Module(target)
-    kernel = module.kernel(func.name, _params(func), launch.block, launch.cluster if launch.cluster != (1, 1, 1) else None)
+    maps = _tensor_maps(program)
+    params = [*_params(func), *(Param.tensor_map(name) for name in maps.values())]
+    cluster = launch.cluster if launch.cluster != (1, 1, 1) else None
+    kernel = module.kernel(func.name, params, launch.block, cluster)
     shared = kernel.dynamic_shared("smem", storage.shared_bytes, SHARED_ALIGN) if storage.shared_bytes else None
-    Emitter(kernel, indices, shared, func.params).run(program)
+    Emitter(kernel, indices, shared, func.params, maps).run(program)
     text = module.text()
     clock.lap("ptx")
-    return Kernel(func.name, target, text, kernel.launch(launch.grid), calls, indices, clock.laps, notes)
+    return Kernel(func.name, target, text, kernel.launch(launch.grid, {name: m for m, name in maps.items()}), calls, indices, clock.laps, notes)
 
 
 def _emit(choice: Choice) -> Block:
@@ -152,6 +156,17 @@ def _params(func: PrimFunc) -> Sequence[Param]:
         else:
             made.append(_scalar(var))
     return made
+
+
+def _tensor_maps(program: Block) -> dict[TensorMap, str]:
+    """The tensor maps that a program's copies use, each with the name of the parameter that brings it."""
+    names: dict[TensorMap, str] = {}
+    for node in walk(program):
+        for operand in node.operands if isinstance(node, Instruction) else ():
+            if isinstance(operand, Box) and operand.map not in names:
+                count = sum(m.tensor == operand.map.tensor for m in names)
+                names[operand.map] = f"{operand.map.tensor}_map" + (f"_{count}" if count else "")
+    return names
 
 
 def _scalar(var: Var) -> Param:

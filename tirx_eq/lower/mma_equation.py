@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import IntImm, const
+from ..ir import IntImm, Var, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import InstructionDescriptor, MatrixDescriptor, element_address
 from .conditions.gemm import F16_KINDS, MMA_K, mma_shape
 from .context import CallContext
+from .equation import Points, points_of
 from .indices import Indices
 from .program import Block, If, Index, Instruction, Pointer, walk
 from .shared import shared_address
@@ -22,21 +23,26 @@ from .storage import MAX_SHARED, SHARED_ALIGN
 def matrix_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
     """Every element that the instructions read is the layout's element, each K slice is multiplied once, in order.
 
-    Checked for the lowest and the highest address the shared block can have.
+    Checked for the lowest and the highest address that the shared block can have, and with CTA coordinates and loop
+    variables at their lowest, middle and highest values.
     """
     total = 0
-    for base in (0, SHARED_ALIGN, (MAX_SHARED - c.storage.shared_bytes) // SHARED_ALIGN * SHARED_ALIGN):
-        problem, count = _check(c, block, indices, base)
-        total += count
-        if problem:
-            return Verdict("different", "enumeration", counterexample={"shared_base": base}, detail=problem)
+    highest = (MAX_SHARED - c.storage.shared_bytes) // SHARED_ALIGN * SHARED_ALIGN
+    for points in points_of(c, block, indices):
+        for base in (0, highest):
+            problem, count = _check(c, block, indices, points, base)
+            total += count
+            if problem:
+                return Verdict("different", "enumeration", counterexample={"shared_base": base}, detail=problem)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} operand elements read")
 
 
-def _check(c: CallContext, block: Block, indices: Indices, base: int) -> tuple[str | None, int]:
+def _check(c: CallContext, block: Block, indices: Indices, points: Points, base: int) -> tuple[str | None, int]:
     m, n, k = mma_shape(c)
-    values: dict[str, Any] = {name: np.int64(lo) for name, (lo, _) in indices.scope.ranges.items()}
-    values[indices.scope.name(shared_address())] = np.int64(base)
+    issuer = int(np.flatnonzero(c.active.mask)[0])
+    values = {name: int(np.broadcast_to(v, (points.threads,))[issuer]) for name, v in points.values.items()}
+    values[indices.scope.name(shared_address())] = base
+    at_point = {v: p[issuer] for v, p in points.by_var().items()}
     known: dict[object, int] = {}
     multiplied = []
     for node in _instructions(block):
@@ -68,17 +74,19 @@ def _check(c: CallContext, block: Block, indices: Indices, base: int) -> tuple[s
         if known[enable] != wanted:
             return f"multiplication {step} {'adds to' if known[enable] else 'overwrites'} the accumulator", count
         for name, register in (("A", a), ("B", b)):
-            problem = _operand(c, name, MatrixDescriptor.decode(known[register]), step, base)
+            problem = _operand(c, name, MatrixDescriptor.decode(known[register]), step, base, at_point)
             if problem:
                 return problem, count
             count += c.operands[name].shape[0] * MMA_K
     return None, count
 
 
-def _operand(c: CallContext, name: str, descriptor: MatrixDescriptor, step: int, base: int) -> str | None:
+def _operand(
+    c: CallContext, name: str, descriptor: MatrixDescriptor, step: int, base: int, at: dict[Var, np.ndarray]
+) -> str | None:
     o = c.operands[name]
     rows, depth = o.shape
-    address = (o.places({})["byte"] + o.root.offset + base).reshape(rows, depth)
+    address = (o.places(at)["byte"] + o.root.offset + base).reshape(rows, depth)
     row, k = np.meshgrid(np.arange(rows), np.arange(MMA_K), indexing="ij")
     read = np.asarray(element_address(descriptor, "K", o.bits, row, k))  # type: ignore[arg-type]
     bad = np.argwhere(read != address[:, step * MMA_K : (step + 1) * MMA_K])

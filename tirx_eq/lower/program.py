@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import Span
 from ..ir import Expr, Var
+from ..ptx.tensormap import TensorMap
 from .storage import Root
 
 
@@ -53,11 +54,19 @@ class Pointer:
 
 
 @dataclass(frozen=True)
+class Box:
+    """A box of a tensor map at ``coords`` (elements, innermost first): an operand of tensor copies."""
+
+    map: TensorMap
+    coords: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class Kept:
     """A result that isn't wanted (``_``)."""
 
 
-Operand = Temp | Word | Index | Memory | Pointer | Kept | int | float | str | tuple["Operand", ...]
+Operand = Temp | Word | Index | Memory | Pointer | Box | Kept | int | float | str | tuple["Operand", ...]
 
 
 @dataclass(frozen=True)
@@ -192,6 +201,8 @@ def operand_exprs(operand: Operand) -> Iterator[Expr]:
         yield operand.expr
     elif isinstance(operand, Memory):
         yield operand.offset
+    elif isinstance(operand, Box):
+        yield from operand.coords
     elif isinstance(operand, tuple):
         for member in operand:
             yield from operand_exprs(member)

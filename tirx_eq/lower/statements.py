@@ -159,7 +159,8 @@ class Lowerer:
             raise LoweringError(
                 f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
             )
-        return [instruction_of(resolved, lambda load: self.memory(load, place))]
+        made = instruction_of(resolved, lambda load: self.memory(load, place))
+        return list(made) if isinstance(made, tuple) else [made]
 
     def if_then_else(self, s: IfThenElse, place: Place) -> list[Node]:
         condition = self.resolve(s.condition, place)

@@ -1,9 +1,19 @@
 """The named conditions of the lowering rules: one module per family, all entered into the tables of ``registry``."""
 
-from . import casts, gemm, operands, threads, tmem, vectors
+from . import casts, gemm, operands, tensor_copy, threads, tmem, vectors
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
 from .vectors import MONOTONE
 
 __all__ = [
-    "CONDITIONS", "CONDITIONS_AT", "MONOTONE", "OPTIONS", "casts", "gemm", "operands", "threads", "tmem", "vectors",
+    "CONDITIONS",
+    "CONDITIONS_AT",
+    "MONOTONE",
+    "OPTIONS",
+    "casts",
+    "gemm",
+    "operands",
+    "tensor_copy",
+    "threads",
+    "tmem",
+    "vectors",
 ]  # fmt: skip

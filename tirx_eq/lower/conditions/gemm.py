@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ...ir import const
+from ...ir import Expr, const
+from ...prove.validate import validate
 from ...ptx.descriptor import MatrixDescriptor, element_address
 from ...ptx.swizzle_modes import SWIZZLES, swizzle_of_code
-from ..context import CallContext, Operand
+from ..context import CallContext
 from .registry import OPTIONS, coordinate, holds, holds_at, in_space
 
 OPTIONS["swizzle"] = lambda c: [m.code for m in SWIZZLES.values()]
@@ -118,14 +121,22 @@ def _accumulator(c: CallContext) -> str | None:
     )
 
 
-def canonical_descriptors(o: Operand, code: int) -> list[MatrixDescriptor] | str:
-    """Descriptors of the operand's K slices of 16 elements under a swizzle mode, or why there are none.
+@dataclass(frozen=True)
+class KSlice:
+    """16 elements of K of an operand: its descriptor when everything it depends on is lowest, and its first byte."""
+
+    descriptor: MatrixDescriptor
+    start: Expr
+
+
+def k_slices(c: CallContext, name: str, code: int) -> list[KSlice] | str:
+    """The K slices of an operand under a swizzle mode, or why the mode doesn't describe it.
 
     The operand is K-major (rows along M or N, K contiguous).  LBO, SBO and the starts are read off its layout; then every
     element's address is compared with what the descriptor means (PTX ISA 9.7.16.4, canonical layouts).  Starts are bytes
-    from the shared block's start, which is aligned to the largest pattern.
+    from the shared block's start, which is aligned to the largest pattern; the tile itself must be, too.
     """
-    mode = swizzle_of_code(code)
+    o, mode = c.operands[name], swizzle_of_code(code)
     if mode.name == "128B_ATOM_32B":
         return "the 32-byte-atom swizzle is for MN-major operands"
     if o.root.space != "shared" or len(o.shape) != 2:
@@ -133,23 +144,20 @@ def canonical_descriptors(o: Operand, code: int) -> list[MatrixDescriptor] | str
     rows, depth = o.shape
     if depth % MMA_K:
         return f"K is {depth}, not a multiple of {MMA_K}"
-    try:
-        places = o.places({})
-    except KeyError:
-        return f"where '{o.name}' begins depends on run-time values"
-    address = (places["byte"] + o.root.offset).reshape(rows, depth)
+    address = (o.places(c.lowest())["byte"] + o.root.offset).reshape(rows, depth)
     per16 = 128 // o.bits
     sbo = int(address[8, 0] - address[0, 0]) if rows > 8 else 8 * max(16, mode.span)
     lbo = int(address[0, per16] - address[0, 0]) if mode.name == "none" else 16
     if sbo <= 0 or lbo <= 0 or sbo % 16 or lbo % 16:
         return f"the strides between row groups ({sbo} bytes) or 16-byte columns ({lbo}) are not multiples of 16"
+    scope = c.scope_with()
+    tile = c.term(o.byte_offset(0) + o.root.offset, scope)
+    if validate(("mod", tile, mode.pattern), 0, scope.ranges).status != "equal":
+        return f"'{o.name}' may begin off the {mode.pattern}-byte boundary that swizzle {mode.name} needs"
     found = []
     row, k = np.meshgrid(np.arange(rows), np.arange(MMA_K), indexing="ij")
     for step in range(0, depth, MMA_K):
-        start = int(address[0, step])
-        if start % 16:
-            return f"the slice at K = {step} begins at byte {start}, not a multiple of 16"
-        descriptor = MatrixDescriptor(start, lbo, sbo, mode.name)
+        descriptor = MatrixDescriptor(int(address[0, step]), lbo, sbo, mode.name)
         wanted = np.asarray(element_address(descriptor, "K", o.bits, row, k))  # type: ignore[arg-type]
         bad = np.argwhere(wanted != address[:, step : step + MMA_K])
         if len(bad):
@@ -158,12 +166,12 @@ def canonical_descriptors(o: Operand, code: int) -> list[MatrixDescriptor] | str
                 f"element [{i}, {step + j}] of '{o.name}' is at byte {int(address[i, step + j])}, "
                 f"the descriptor with swizzle {mode.name} reads byte {int(wanted[i, j])}"
             )
-        found.append(descriptor)
+        found.append(KSlice(descriptor, o.byte_offset(step) + o.root.offset))
     return found
 
 
 def _canonical(c: CallContext, name: str, code: int) -> str | None:
-    found = canonical_descriptors(c.operands[name], code)
+    found = k_slices(c, name, code)
     return found if isinstance(found, str) else None
 
 

@@ -6,9 +6,10 @@ from .base import Variant
 from .cast import CASTS
 from .copy import COPIES
 from .gemm import GEMMS
+from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 
 #: e-node operator -> variant.
-VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *TMEM_COPIES, *CASTS, *GEMMS)}
+VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *CASTS, *GEMMS)}
 
 __all__ = ["VARIANTS", "Variant"]

@@ -29,7 +29,7 @@ def _words(values: tuple[Temp, ...]) -> tuple[Temp, ...] | Temp:
     return values if len(values) > 1 else values[0]
 
 
-def _steps(c: CallContext, width: int) -> tuple[int, int, int]:
+def vector_steps(c: CallContext, width: int) -> tuple[int, int, int]:
     """(vectors, whole rounds of all participants, vectors left over)."""
     o = c.outputs[0]
     vectors = o.size * o.bits // 8 // width
@@ -41,7 +41,7 @@ def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     (width,) = parameters
     src, dst = c.inputs[0], c.outputs[0]
     lanes = width * 8 // src.bits
-    _, rounds, rest = _steps(c, width)
+    _, rounds, rest = vector_steps(c, width)
     rank = c.rank()
 
     def move(steps: list[int]) -> list[Node]:
@@ -67,7 +67,7 @@ def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
 
 def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     (width,) = parameters
-    vectors, rounds, rest = _steps(c, width)
+    vectors, rounds, rest = vector_steps(c, width)
     steps = rounds + (1 if rest else 0)
     shared = sectors = 0.0
     for o in (c.inputs[0], c.outputs[0]):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import IntImm, cast, const
-from ...ptx.descriptor import InstructionDescriptor, MatrixDescriptor
-from ..conditions.gemm import F16_KINDS, MMA_K, canonical_descriptors, mma_shape
+from ...ptx.descriptor import InstructionDescriptor
+from ..conditions.gemm import F16_KINDS, MMA_K, KSlice, k_slices, mma_shape
 from ..context import CallContext
 from ..machine import B200, Price
 from ..program import Block, If, Index, Node, Pointer, Temp, instruction
@@ -21,9 +21,9 @@ def instruction_descriptor(c: CallContext) -> InstructionDescriptor:
     return InstructionDescriptor("f16", m, n, a, a, d)
 
 
-def matrix_descriptors(c: CallContext, name: str, code: int) -> list[MatrixDescriptor]:
-    """Descriptors of the K slices of operand ``name``; starts are bytes from the shared block's start."""
-    found = canonical_descriptors(c.operands[name], code)
+def slices_of(c: CallContext, name: str, code: int) -> list[KSlice]:
+    """The K slices of operand ``name``."""
+    found = k_slices(c, name, code)
     if isinstance(found, str):
         raise LoweringError(found, span=c.span)
     return found
@@ -37,10 +37,10 @@ def emit_mma(c: CallContext, parameters: tuple[int, ...]) -> Block:
     slices = []
     for name in ("A", "B"):
         temps = []
-        for descriptor in matrix_descriptors(c, name, code):
-            template = descriptor.template
+        for piece in slices_of(c, name, code):
+            template = piece.descriptor.template
             # The start address fills the low 14 bits of the field, so it can be added: shared addresses are below 2^18.
-            low = (shared_address() + descriptor.start) // 16 + (template & 0xFFFFFFFF)
+            low = (shared_address() + c.resolve(piece.start)) // 16 + (template & 0xFFFFFFFF)
             temp = Temp("b64")
             nodes.append(instruction("mov.b64", temp, (Index(low), Index(const(template >> 32, "int64")))))
             temps.append(temp)

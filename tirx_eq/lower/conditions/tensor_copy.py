@@ -1,0 +1,187 @@
+"""Conditions on asynchronous copies between global and shared memory, and the plan of a tensor copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import PtxError
+from ...ir import Expr, IntImm, Var, const
+from ...ir import dtype as dt
+from ...prove.validate import validate
+from ...ptx.swizzle_modes import SWIZZLES
+from ...ptx.target import target_has
+from ...ptx.tensormap import TensorMap
+from ..context import CallContext, Operand
+from ..scope import new_scope
+from ..storage import const_shape, place
+from .registry import OPTIONS, coordinate, holds, holds_at, in_space, regions
+
+#: cp.async moves 4, 8 or 16 bytes per thread (PTX ISA 9.7.9.25).
+OPTIONS["cp.async bytes"] = lambda c: [w for w in (16, 8, 4) if all(w * 8 >= o.bits for o in regions(c))]
+OPTIONS["tensor-map swizzle"] = lambda c: [SWIZZLES[s].tensor_map_code for s in ("128B", "64B", "32B", "none")]
+
+#: dtype -> element type of a tensor map.
+MAP_TYPES = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "uint32": "u32", "int64": "s64",
+    "uint64": "u64", "uint16": "u16", "int16": "s16", "uint8": "u8", "int8": "s8", "bool": "u8", "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorCopy:
+    """One tensor copy: a box of ``map`` at ``coords`` (innermost first), and the box's first byte in shared memory."""
+
+    map: TensorMap
+    coords: tuple[Expr, ...]
+    shared: Expr
+    first_element: int
+
+
+@holds("the target has tensor copies")
+def _target(c: CallContext) -> str | None:
+    return None if target_has(c.target, "sm_90") else f"{c.target} has no cp.async.bulk.tensor"
+
+
+@holds("source in global memory")
+def _source_global(c: CallContext) -> str | None:
+    return in_space(c.inputs[0], "global")
+
+
+@holds("destination in global memory")
+def _destination_global(c: CallContext) -> str | None:
+    return in_space(c.outputs[0], "global")
+
+
+@holds("source in shared memory")
+def _source_shared(c: CallContext) -> str | None:
+    return in_space(c.inputs[0], "shared")
+
+
+@holds("destination in shared memory")
+def _destination_shared(c: CallContext) -> str | None:
+    return in_space(c.outputs[0], "shared")
+
+
+@holds("a barrier is given")
+def _barrier(c: CallContext) -> str | None:
+    return None if c.call.config.get("mbar") is not None else "the call has no mbar=, on which the copy would report"
+
+
+@holds("no barrier is given")
+def _no_barrier(c: CallContext) -> str | None:
+    given = c.call.config.get("mbar") is not None
+    return "cp.async completes by groups, so mbar= would never be signalled" if given else None
+
+
+def global_and_shared(c: CallContext) -> tuple[Operand, Operand]:
+    """The global and the shared operand of a copy between the two."""
+    a, b = c.inputs[0], c.outputs[0]
+    return (a, b) if a.root.space == "global" else (b, a)
+
+
+def tensor_map(c: CallContext, code: int) -> TensorMap | str:
+    """The tensor map of the call's global buffer for boxes of the region under a swizzle, or why there is none."""
+    mode = next(m for m in SWIZZLES.values() if m.tensor_map_code == code)
+    source, _ = global_and_shared(c)
+    buffer = source.buffer
+    if buffer.dtype not in MAP_TYPES:
+        return f"tensor maps have no element type for {buffer.dtype}"
+    shape = const_shape(buffer)
+    if not isinstance(buffer.elem_offset, IntImm):
+        return f"where '{buffer.name}' begins is known only at run time"
+    strides = _strides(source, shape)
+    if isinstance(strides, str):
+        return strides
+    size = dt.storage_bits(buffer.dtype) // 8
+    if strides[-1] != size:
+        return f"neighbours along the last dimension of '{buffer.name}' are {strides[-1]} bytes apart, not {size}"
+    row = source.extents[-1]
+    box = (min(row, mode.span // size) if mode.span else row, *reversed(source.extents[:-1]))
+    if row % box[0]:
+        return f"rows of {row} elements are not a multiple of the swizzle's {box[0]}"
+    try:
+        return TensorMap(
+            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), tuple(reversed(strides[:-1])), box, mode.name,
+            offset=buffer.elem_offset.value * size,
+        )  # fmt: skip
+    except PtxError as error:
+        return error.message
+
+
+def _strides(o: Operand, shape: tuple[int, ...]) -> list[int] | str:
+    """Byte strides of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
+    size = o.bits // 8
+    origin = place(o.buffer, [0] * len(shape))
+    strides = []
+    for d in range(len(shape)):
+        unit = place(o.buffer, [int(k == d) for k in range(len(shape))])
+        strides.append(int(unit.get("m", const(0))) - int(origin.get("m", const(0))))  # type: ignore[call-overload]
+    variables = [Var(f"i{d}", "int32") for d in range(len(shape))]  # type: ignore[arg-type]
+    scope = new_scope()
+    for v, extent in zip(variables, shape):
+        scope.name(v, (0, extent - 1))
+    actual = scope.term(place(o.buffer, variables).get("m", const(0)))
+    linear: Expr = origin.get("m", const(0))
+    for v, s in zip(variables, strides):
+        linear = linear + v * s
+    if validate(actual, scope.term(linear), scope.ranges).status != "equal":
+        return f"'{o.buffer.name}' is not laid out with one stride per dimension"
+    return [s * size for s in strides]
+
+
+@holds_at("the global buffer has a tensor map")
+def _has_map(c: CallContext, code: int) -> str | None:
+    found = tensor_map(c, code)
+    return found if isinstance(found, str) else None
+
+
+def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
+    """The copies that make up the call, one box each, or why the shared tile isn't boxes.
+
+    A box in shared memory is its elements row-major, innermost first, then the swizzle on absolute byte addresses.
+    """
+    made = tensor_map(c, code)
+    if isinstance(made, str):
+        return made
+    source, shared = global_and_shared(c)
+    mode = SWIZZLES[made.swizzle]
+    size = source.bits // 8
+    rows = source.size // source.extents[-1]
+    columns = source.extents[-1] // made.box[0]
+    address = (shared.places(c.lowest())["byte"] + shared.root.offset).reshape(rows, columns, made.box[0])
+    box = np.arange(rows * made.box[0]).reshape(rows, made.box[0]) * size
+    copies = []
+    for k in range(columns):
+        start = int(address[0, k, 0])
+        if start % made.shared_alignment:
+            return f"the box at column {k * made.box[0]} begins at byte {start}, not a multiple of {made.shared_alignment}"
+        bad = np.argwhere(mode.apply(start + box) != address[:, k])  # type: ignore[arg-type]
+        if len(bad):
+            i, j = (int(v) for v in bad[0])
+            return (
+                f"element {coordinate(shared, (i * columns + k) * made.box[0] + j)} is at byte {int(address[i, k, j])}, "
+                f"a box with swizzle {mode.name} puts it at {int(mode.apply(start + int(box[i, j])))}"
+            )
+        first = k * made.box[0]
+        lows = [r.min for r in source.region.region]
+        lows[-1] = lows[-1] + first
+        copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first), first))
+    return copies
+
+
+@holds_at("the shared tile is boxes of the map")
+def _boxes(c: CallContext, code: int) -> str | None:
+    found = tensor_copies(c, code)
+    if isinstance(found, str):
+        return found
+    _, shared = global_and_shared(c)
+    scope = c.scope_with()
+    for copy in found:
+        align = copy.map.shared_alignment
+        term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
+        if validate(term, 0, scope.ranges).status != "equal":
+            return f"a box of '{shared.buffer.name}' may begin off the {align}-byte boundary that its swizzle needs"
+    return None

@@ -1,0 +1,92 @@
+"""Asynchronous copies between global and shared memory: cp.async, and tensor copies (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+from ...errors import LoweringError
+from ...ir import const
+from ..conditions.tensor_copy import TensorCopy, global_and_shared, tensor_copies
+from ..context import CallContext
+from ..intrinsics import address_operand
+from ..machine import Price
+from ..program import Block, Box, If, Memory, Node, instruction
+from .base import Variant
+from .copy import price_memory_copy, vector_steps
+
+
+def emit_async_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """Participant t copies vectors t, t+T, …; the caller commits and waits for the group."""
+    (width,) = parameters
+    src, dst = c.inputs[0], c.outputs[0]
+    lanes = width * 8 // src.bits
+    _, rounds, rest = vector_steps(c, width)
+    rank = c.rank()
+    # Only the 16-byte form bypasses L1 (.cg); narrower ones exist as .ca.
+    opcode = "cp.async.cg.shared.global" if width == 16 else "cp.async.ca.shared.global"
+
+    def move(i: int) -> Node:
+        element = (rank + i * c.participants) * lanes
+        into, out = (Memory(o.root, c.resolve(o.byte_offset(element))) for o in (dst, src))
+        return instruction(opcode, into, out, width)
+
+    nodes: list[Node] = [move(i) for i in range(rounds)]
+    if rest:
+        nodes.append(If(rank < rest, (move(rounds),)))
+    return tuple(nodes)
+
+
+def price_async_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    """As the synchronous copy, with one instruction per vector and no registers held."""
+    p = price_memory_copy(c, parameters)
+    return Price(p.issue / 2, p.warps, p.wavefronts, p.sectors)
+
+
+def _copies(c: CallContext, code: int) -> list[TensorCopy]:
+    found = tensor_copies(c, code)
+    if isinstance(found, str):
+        raise LoweringError(found, span=c.span)
+    return found
+
+
+def emit_tensor_load(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """One tensor copy per box; each reports its bytes to the barrier, whose expectation the caller sets."""
+    load = address_operand(c.resolve(c.call.config["mbar"]))
+    if load is None:
+        raise LoweringError("mbar= must be the address of a barrier in shared memory, such as bar.ptr_to([0])", span=c.span)
+    barrier = Memory(c.storage.root(load.buffer), c.storage.byte_offset(load.buffer, load.indices))
+    shared = global_and_shared(c)[1]
+    nodes = []
+    for copy in _copies(c, parameters[0]):
+        opcode = f"cp.async.bulk.tensor.{copy.map.rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+        into = Memory(shared.root, c.resolve(copy.shared))
+        nodes.append(instruction(opcode, into, _box(c, copy), barrier))
+    return tuple(nodes)
+
+
+def emit_tensor_store(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """One tensor copy per box; the caller commits and waits for the group."""
+    shared = global_and_shared(c)[1]
+    return tuple(
+        instruction(
+            f"cp.async.bulk.tensor.{copy.map.rank}d.global.shared::cta.tile.bulk_group",
+            _box(c, copy), Memory(shared.root, c.resolve(copy.shared)),
+        )
+        for copy in _copies(c, parameters[0])
+    )  # fmt: skip
+
+
+def _box(c: CallContext, copy: TensorCopy) -> Box:
+    return Box(copy.map, tuple(c.resolve(const(e)) for e in copy.coords))
+
+
+def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    """One instruction per box; the copy engine writes 128 bytes per cycle and moves whole sectors."""
+    copies = _copies(c, parameters[0])
+    moved = sum(copy.map.box_bytes for copy in copies)
+    return Price(issue=4 * len(copies), wavefronts=moved / 128, sectors=moved / 32)
+
+
+ASYNC_COPIES = (
+    Variant("AsyncCopy", ("bytes",), price_async_copy, emit_async_copy, ("vec_len",)),
+    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group")),
+    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group",)),
+)
