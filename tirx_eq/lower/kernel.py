@@ -75,8 +75,8 @@ class Kernel:
         return assemble(self.ptx, self.target)
 
     def simulate(self, *arrays: Any, **options: Any) -> Any:
-        """Run the PTX on numpy arrays, one per buffer parameter, in order (see ``tirx_eq.sim``)."""
-        from .run import simulate_kernel
+        """Run the PTX on numpy arrays, one per parameter in order; see :func:`tirx_eq.sim.kernel.simulate_kernel`."""
+        from ..sim.kernel import simulate_kernel
 
         return simulate_kernel(self, arrays, **options)
 
@@ -116,7 +116,8 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     Emitter(kernel, indices, shared, func.params, maps).run(program)
     text = module.text()
     clock.lap("ptx")
-    return Kernel(func.name, target, text, kernel.launch(launch.grid, {name: m for m, name in maps.items()}), calls, indices, clock.laps, notes)
+    data = kernel.launch(launch.grid, {name: m for m, name in maps.items()})
+    return Kernel(func.name, target, text, data, calls, indices, clock.laps, notes)
 
 
 def _emit(choice: Choice) -> Block:
