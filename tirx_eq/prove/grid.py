@@ -100,9 +100,7 @@ class Values:
             value = np.asarray(value).astype(np.int64)
         return value, ok
 
-    def _select(
-        self, i: int, args: list[int], out: dict[int, tuple[Array, Array | None]]
-    ) -> tuple[Array, Array | None]:
+    def _select(self, i: int, args: list[int], out: dict[int, tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
         c, ok = out[args[0]]
         taken = c != 0
         if args[1] not in out or args[2] not in out:  # the condition is decided: only one branch was evaluated

@@ -66,9 +66,7 @@ class Encoder:
 
     def _val(self, k: int) -> Any:
         return (
-            self.isl.Val.int_from_si(self.context, k)
-            if abs(k) < 1 << 62
-            else self.isl.Val.read_from_str(self.context, str(k))
+            self.isl.Val.int_from_si(self.context, k) if abs(k) < 1 << 62 else self.isl.Val.read_from_str(self.context, str(k))
         )
 
     def const(self, k: int) -> Any:

@@ -27,9 +27,7 @@ LARGE_BOX = 1 << 18
 UNDEFINED = "undefined"
 
 
-def validate(
-    before: Term, after: Term, ranges: Ranges, *, assume: Sequence[Term] = (), rlimit: int | None = None
-) -> Verdict:
+def validate(before: Term, after: Term, ranges: Ranges, *, assume: Sequence[Term] = (), rlimit: int | None = None) -> Verdict:
     """Verdict on ``before == after`` for all integers in ``ranges`` (inclusive) that satisfy every term of ``assume``.
 
     Raises ``ProofError`` if ``before`` may divide by zero or shift by a negative amount (with the point), if a name

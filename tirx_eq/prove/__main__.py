@@ -1,0 +1,50 @@
+"""``python -m tirx_eq.prove``: prove every rule again and compare with the records; ``--write`` replaces them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from ..errors import TirxError
+from .records import Record, check, run, subjects, write_records
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0 if all is proved and recorded, 1 if not, 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(prog="python -m tirx_eq.prove", description=__doc__)
+    parser.add_argument("--rule", action="append", default=[], help="only this rule (may be repeated)")
+    parser.add_argument("--write", action="store_true", help="write the records of proofs/ anew")
+    parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    args = parser.parse_args(argv)
+    start = time.perf_counter()
+    try:
+        if args.write:
+            found = subjects()
+            proofs = run(found, args.jobs)
+            write_records([Record.of(s, p) for s, p in zip(found, proofs)])
+            for p in proofs:
+                if not p.ok:
+                    print(f"{p.rule}: {p.verdict}: {p.detail}", file=sys.stderr)
+        report = check(recompute=not (args.no_recompute or args.write), names=args.rule, jobs=args.jobs)
+    except TirxError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for row in report.rows:
+        how = "" if row.procedure == "none" else row.procedure
+        for what, n in (("lemmas", row.level), ("cases", row.cases if row.cases > 1 else 0), ("cuts", row.cuts)):
+            how += f", {what} {n}" if n else ""
+        widths = ",".join(map(str, row.widths)) or ("unbounded" if row.procedure == "integers" else "")
+        print(f"{row.rule:38} {row.verdict:9} {how:32} {widths:12} {row.rlimit:>9}  {row.termination.split(':')[0]}")
+    counts = Counter(row.verdict for row in report.rows)
+    summary = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+    print(f"{len(report.rows)} rules and merges: {summary}; {time.perf_counter() - start:.1f} s")
+    for problem in report.problems:
+        print(f"PROBLEM {problem}", file=sys.stderr)
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

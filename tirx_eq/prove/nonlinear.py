@@ -1,0 +1,484 @@
+"""Rule obligations over unbounded integers with symbolic constants and divisors.
+
+A division becomes a quotient and a remainder; equations that define a variable are substituted away, so that what is
+left are inequalities between polynomials.  z3 then lacks only the few nonlinear facts that the proof turns on.  These
+are offered as *instances of three valid schemas*; choosing them badly costs time, never soundness:
+
+    step      b >= 1 and d >= 1  imply  b*d >= b        (d <= -1 implies b*d <= -b, d = 0 implies b*d = 0)
+    scale     m >= 0 and p >= 0  imply  m*p >= 0
+    product   p >= 0 and q >= 0  imply  p*q >= 0        for p, q among the hypotheses
+
+The differences d come from the algebra: for a division of a by b, what b divides in a, less the quotient; the same
+for two divisions by one divisor, and for the two sides of the goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.index import Term, postorder
+from . import polynomial as P
+from .obligations import Obligation
+from .polynomial import Poly
+from .table import BOOLEAN
+
+RLIMIT = 2_000_000
+CUT_RLIMIT = 60_000
+MAX_CUTS = 4
+MAX_PRODUCTS = 80
+
+
+@dataclass(frozen=True)
+class Atom:
+    """``poly >= 0`` or ``poly == 0``."""
+
+    kind: str
+    poly: Poly
+
+
+@dataclass(frozen=True)
+class Junction:
+    """``and``, ``or`` or ``not`` of formulas."""
+
+    kind: str
+    parts: tuple[Formula, ...]
+
+
+Formula = Atom | Junction
+
+
+def ge(p: Poly) -> Formula:
+    """``p >= 0``."""
+    return Atom("ge", p)
+
+
+def zero(p: Poly) -> Formula:
+    """``p == 0``."""
+    return Atom("eq", p)
+
+
+def negate(f: Formula) -> Formula:
+    """Not ``f``, pushed through inequalities."""
+    if isinstance(f, Atom) and f.kind == "ge":
+        return ge(P.sub(P.const(-1), f.poly))
+    return Junction("not", (f,))
+
+
+def either(*parts: Formula) -> Formula:
+    """At least one of ``parts``."""
+    return Junction("or", parts)
+
+
+def every(*parts: Formula) -> Formula:
+    """All of ``parts``."""
+    return Junction("and", parts)
+
+
+@dataclass(frozen=True)
+class Division:
+    """``dividend = divisor * quotient + remainder``."""
+
+    dividend: Poly
+    divisor: Poly
+    quotient: Poly
+    remainder: Poly
+
+
+class Problem:
+    """An obligation as polynomials; ``lemmas(level)`` and ``solve`` do the rest.
+
+    ``branches`` decides the first choices (minimum, maximum, selection, truth values) that the terms contain, one case
+    of a proof by cases; ``choices`` is how many there are.
+    """
+
+    def __init__(self, ob: Obligation, branches: Sequence[bool] = ()) -> None:
+        self.count = 0
+        self.branches = list(branches)
+        self.choices = 0
+        self.divisions: list[Division] = []
+        self._made: dict[Term, Poly] = {}
+        self._split: dict[Any, tuple[Poly, Poly]] = {}
+        self.facts: list[Formula] = []
+        for h in ob.hypotheses:
+            self.facts += _conjuncts(self.formula(h))
+        self.goals = [(g.label, self.formula(g.term)) for g in ob.goals]
+        self._eliminate()
+        self._simplify()
+
+    def fresh(self, stem: str) -> Poly:
+        """A new variable."""
+        self.count += 1
+        return P.symbol(f"{stem}!{self.count}")
+
+    # ---- terms to polynomials
+
+    def poly(self, term: Term) -> Poly:
+        """The value of an integer term."""
+        for t in postorder(term):
+            if t not in self._made:
+                self._made[t] = self._node(t)
+        return self._made[term]
+
+    def _node(self, t: Term) -> Poly:
+        if isinstance(t, int):
+            return P.const(t)
+        if isinstance(t, str):
+            return P.symbol(t)
+        op, *args = t
+        if op in BOOLEAN:
+            return self._choice(self.formula(t), P.const(1), P.const(0))
+        x = [self._made[a] for a in args]
+        if op in ("add", "sub", "mul"):
+            return {"add": P.add, "sub": P.sub, "mul": P.mul}[op](x[0], x[1])
+        if op == "neg":
+            return P.sub({}, x[0])
+        if op in ("min", "max"):
+            small = ge(P.sub(x[1], x[0]))
+            return self._choice(small, *(x if op == "min" else x[::-1]))
+        if op == "select":
+            return self._choice(negate(zero(x[0])), x[1], x[2])
+        if op in ("div", "mod", "tdiv", "tmod"):
+            q, r = self._divide(op[0] == "t", x[0], x[1])
+            return q if op.endswith("div") else r
+        raise NotImplementedError(f"'{op}' over integers")
+
+    def _choice(self, condition: Formula, yes: Poly, no: Poly) -> Poly:
+        self.choices += 1
+        if self.choices <= len(self.branches):
+            taken = self.branches[self.choices - 1]
+            self.facts += _conjuncts(condition if taken else negate(condition))
+            return yes if taken else no
+        v = self.fresh("v")
+        self.facts.append(either(negate(condition), zero(P.sub(v, yes))))
+        self.facts.append(either(condition, zero(P.sub(v, no))))
+        return v
+
+    def _divide(self, truncating: bool, a: Poly, b: Poly) -> tuple[Poly, Poly]:
+        key = (truncating, P.key(a), P.key(b))
+        if key in self._split:
+            return self._split[key]
+        q, r = self.fresh("q"), self.fresh("r")
+        self._split[key] = q, r
+        self.divisions.append(Division(a, b, q, r))
+        one = P.const(1)
+        self.facts.append(zero(P.sub(a, P.add(P.mul(b, q), r))))
+        below, above = P.sub(P.sub(b, one), r), P.sub(P.sub(r, b), one)  # r <= b-1; r >= b+1
+        b_positive, b_negative = ge(P.sub(b, one)), ge(P.sub(P.const(-1), b))
+        if truncating:
+            low = P.add(P.sub(b, one), r)  # r >= 1-b
+            self.facts.append(either(negate(b_positive), every(ge(below), ge(low))))
+            self.facts.append(either(negate(b_negative), every(ge(above), ge(P.sub(P.sub(P.const(-1), b), r)))))
+            self.facts.append(either(ge(P.sub(P.const(-1), a)), ge(r)))
+            self.facts.append(either(ge(P.sub(a, one)), ge(P.sub({}, r))))
+        else:
+            self.facts.append(either(negate(b_positive), every(ge(r), ge(below))))
+            self.facts.append(either(negate(b_negative), every(ge(above), ge(P.sub({}, r)))))
+        return q, r
+
+    def formula(self, t: Term) -> Formula:
+        """The truth of a term (0 is false)."""
+        if not isinstance(t, tuple) or t[0] not in BOOLEAN:
+            return negate(zero(self.poly(t)))
+        op, *args = t
+        if op in ("land", "lor"):
+            return Junction("and" if op == "land" else "or", tuple(self.formula(a) for a in args))
+        if op == "lnot":
+            return negate(self.formula(args[0]))
+        a, b = self.poly(args[0]), self.poly(args[1])
+        d = P.sub(b, a)
+        if op == "le":
+            return ge(d)
+        if op == "lt":
+            return ge(P.sub(d, P.const(1)))
+        return zero(d) if op == "eq" else negate(zero(d))
+
+    # ---- substitution
+
+    def _eliminate(self) -> None:
+        """Use every equation ``x = polynomial without x`` to get rid of x, named variables first."""
+        while True:
+            found = self._definition()
+            if found is None:
+                return
+            name, value, used = found
+            self.facts = [self._substituted(f, name, value) for f in self.facts if f is not used]
+            self.goals = [(label, self._substituted(g, name, value)) for label, g in self.goals]
+            self.divisions = [_division(d, name, value) for d in self.divisions]
+
+    def _definition(self) -> tuple[str, Poly, Formula] | None:
+        for own in (True, False):
+            for f in self.facts:
+                if not isinstance(f, Atom) or f.kind != "eq":
+                    continue
+                for m, c in f.poly.items():
+                    if len(m) != 1 or abs(c) != 1 or (own and "!" in m[0]):
+                        continue
+                    if not own and not (m[0].startswith("r!") and len(f.poly) == 1):
+                        continue  # of the invented variables only a remainder that is 0 goes
+                    if any(m[0] in n for n in f.poly if n != m):
+                        continue
+                    rest = {n: -d * c for n, d in f.poly.items() if n != m}
+                    return m[0], rest, f
+        return None
+
+    def _substituted(self, f: Formula, name: str, value: Poly) -> Formula:
+        if isinstance(f, Atom):
+            return Atom(f.kind, P.substitute(f.poly, name, value))
+        return Junction(f.kind, tuple(self._substituted(p, name, value) for p in f.parts))
+
+    def _simplify(self) -> None:
+        """Drop alternatives that a plain fact rules out: most divisors are known to be positive."""
+        while True:
+            known = {P.key(f.poly) for f in self.facts if isinstance(f, Atom) and f.kind == "ge"}
+            known |= {P.key(P.const(k)) for k in (0, 1)}
+            kept: list[Formula] = []
+            for f in self.facts:
+                if isinstance(f, Junction) and f.kind == "or":
+                    if any(_implied(p, known) for p in f.parts):
+                        continue
+                    parts = [p for p in f.parts if not _ruled_out(p, known)]
+                    f = parts[0] if len(parts) == 1 else Junction("or", tuple(parts))
+                if isinstance(f, Junction) and f.kind == "not" and _nonzero(f.parts[0], known):
+                    continue
+                kept += _conjuncts(f)
+            unchanged = [_shape(f) for f in kept] == [_shape(f) for f in self.facts]
+            self.facts = kept
+            if unchanged:
+                return
+
+    # ---- lemmas
+
+    def lemmas(self, level: int) -> list[Formula]:
+        """Instances of the schemas; level 0 none, 1 step and scale, 2 also products of hypotheses."""
+        if level == 0:
+            return []
+        out: list[Formula] = []
+        moduli = self._moduli()
+        for m in moduli:
+            for d in self._differences(m, level):
+                out += _step(m, d)
+        if level >= 2:
+            out += self._scaled(moduli) + self._products()
+        return out
+
+    def _moduli(self) -> list[Poly]:
+        """Divisors, the factors of divisors, and the factors of products among the facts (al = g*u and the like)."""
+        found = [d.divisor for d in self.divisions]
+        for p in found[:]:
+            if len(p) == 1:
+                found += [P.symbol(s) for m in p for s in m]
+        for f in self.facts:
+            for p in _atoms(f):
+                found += [P.symbol(s) for m in p if len(m) >= 2 for s in m if "!" not in s]
+        unique = {P.key(p): p for p in found}
+        return [p for _, p in sorted(unique.items()) if P.degree(p) > 0]
+
+    def _differences(self, m: Poly, level: int) -> list[Poly]:
+        """Candidates d for the step schema with modulus m."""
+        mono = next(iter(m)) if len(m) == 1 and abs(next(iter(m.values()))) == 1 else None
+        part: Callable[[Poly], Poly] = (lambda p: P.divide(p, mono)) if mono else (lambda p: {})
+        out: list[Poly] = []
+        same = [d for d in self.divisions if P.key(d.divisor) == P.key(m)]
+        own = [P.sub(part(d.dividend), d.quotient) for d in same]
+        out += own + [d.quotient for d in same]
+        out += [P.sub(x, y) for i, x in enumerate(own) for y in own[i + 1 :]]
+        out += [P.sub(x.quotient, y.quotient) for i, x in enumerate(same) for y in same[i + 1 :]]
+        if level >= 2:
+            quotients = [d.quotient for d in self.divisions]
+            out += [P.sub(x, y) for i, x in enumerate(quotients) for y in quotients[i + 1 :]]
+        for _, goal in self.goals:
+            for p in _atoms(goal):
+                out += [p, part(p)]
+        if mono:
+            for d in self.divisions:
+                for p in (d.dividend, d.remainder, P.sub(d.divisor, d.remainder)):
+                    out.append(part(p))
+            for d in self.divisions:
+                if P.key(d.divisor) != P.key(m) and len(d.divisor) == 1 and mono[0] in next(iter(d.divisor)):
+                    r = P.sub(d.dividend, P.mul(d.divisor, d.quotient))  # the remainder, spelled out
+                    out += [part(r), P.sub(P.divide(d.divisor, mono), part(r))]
+                    out += [P.sub(part(r), e.quotient) for e in same]
+            for f in self.facts:
+                for p in _atoms(f):
+                    out.append(part(p))
+        unique: dict[Any, Poly] = {}
+        for p in out:
+            if p and P.degree(p) > 0:
+                canonical = p if P.key(p) < P.key(P.sub({}, p)) else P.sub({}, p)
+                unique.setdefault(P.key(canonical), canonical)
+        return list(unique.values())
+
+    def _bounds(self) -> list[Poly]:
+        """Polynomials that are at least 0, from unconditional facts and from remainders."""
+        out = [f.poly for f in self.facts if isinstance(f, Atom) and f.kind == "ge"]
+        for d in self.divisions:
+            out += [d.remainder, P.sub(P.sub(d.divisor, P.const(1)), d.remainder)]
+        return [p for p in out if P.degree(p) > 0]
+
+    def _scaled(self, moduli: Sequence[Poly]) -> list[Formula]:
+        out = []
+        for m in moduli:
+            for p in self._bounds():
+                if P.degree(p) + P.degree(m) <= 3:
+                    out.append(either(negate(ge(m)), negate(ge(p)), ge(P.mul(m, p))))
+        return out[:MAX_PRODUCTS]
+
+    def _products(self) -> list[Formula]:
+        bounds = [p for p in self._bounds() if P.degree(p) == 1]
+        out = []
+        for i, p in enumerate(bounds):
+            for q in bounds[i:]:
+                out.append(either(negate(ge(p)), negate(ge(q)), ge(P.mul(p, q))))
+        return out[:MAX_PRODUCTS]
+
+    # ---- cuts
+
+    def cut(self, rlimit: int = CUT_RLIMIT) -> int:
+        """Prove equations between quotients one at a time, and use each to substitute; returns how many.
+
+        Two-level mixed radix needs this: that the outer quotients agree must be known before the inner ones can.
+        """
+        found = 0
+        while found < MAX_CUTS:
+            for m in self._moduli():
+                hit = next((d for d in self._cuts(m) if self._proves(m, d, rlimit)), None)
+                if hit is not None:
+                    break
+            else:
+                return found
+            self._use(hit)
+            found += 1
+        return found
+
+    def _cuts(self, m: Poly) -> list[Poly]:
+        """Differences that define a quotient if they are 0."""
+        return [d for d in self._differences(m, 1) if self._defines(d) is not None]
+
+    def _defines(self, d: Poly) -> tuple[str, Poly] | None:
+        for mono, c in sorted(d.items(), reverse=True):
+            if len(mono) == 1 and abs(c) == 1 and mono[0].startswith("q!"):
+                if not any(mono[0] in other for other in d if other != mono):
+                    return mono[0], {n: -k * c for n, k in d.items() if n != mono}
+        return None
+
+    def _proves(self, m: Poly, d: Poly, rlimit: int) -> bool:
+        lemmas = [*_step(m, d), *self._multiples()]
+        return any(self.ask([zero(d)], lemmas, rlimit, linear)[0] == "unsat" for linear in (True, False))
+
+    def _multiples(self) -> list[Formula]:
+        """A remainder that is a multiple of g, of a divisor that is one too, stays g below it."""
+        out: list[Formula] = []
+        for d in self.divisions:
+            gap = P.sub(d.divisor, P.sub(d.dividend, P.mul(d.divisor, d.quotient)))
+            for g in sorted({s for m in d.divisor for s in m}):
+                part = P.divide(gap, (g,))
+                if P.key(P.mul(part, P.symbol(g))) == P.key(gap):
+                    out += _step(P.symbol(g), part)
+        return out
+
+    def _use(self, d: Poly) -> None:
+        defined = self._defines(d)
+        assert defined is not None
+        name, value = defined
+        self.facts = [self._substituted(f, name, value) for f in self.facts]
+        self.goals = [(label, self._substituted(g, name, value)) for label, g in self.goals]
+        self.divisions = [_division(e, name, value) for e in self.divisions]
+        self._eliminate()
+
+    # ---- z3
+
+    def solve(self, level: int, rlimit: int = RLIMIT, linear: bool = False) -> tuple[str, int, str]:
+        """(``unsat``/``sat``/``unknown``, rlimit used, SMT-LIB text): is there a counterexample to some goal?
+
+        ``linear`` takes every product of variables for a variable of its own: then the lemmas are all that is known
+        of products, only ``unsat`` means anything, and the answer comes fast and always.
+        """
+        return self.ask([g for _, g in self.goals], self.lemmas(level), rlimit, linear)
+
+    def ask(
+        self, goals: Sequence[Formula], lemmas: Iterable[Formula], rlimit: int, linear: bool = False
+    ) -> tuple[str, int, str]:
+        """``solve`` for other goals and chosen lemmas."""
+        import z3
+
+        context = z3.Context()
+        logic = "QF_LIA" if linear else "QF_NIA"
+        solver = z3.SolverFor("QF_LIA", ctx=context) if linear else z3.Solver(ctx=context)
+        solver.set("rlimit", rlimit)
+        names: dict[str, Any] = {}
+
+        def value(p: Poly) -> Any:
+            total = z3.IntVal(0, context)
+            for m, c in sorted(p.items()):
+                product = z3.IntVal(c, context)
+                for s in ("*".join(m),) if linear and m else m:
+                    product = product * names.setdefault(s, z3.Int(s, context))
+                total = total + product
+            return total
+
+        def truth(f: Formula) -> Any:
+            if isinstance(f, Atom):
+                return value(f.poly) >= 0 if f.kind == "ge" else value(f.poly) == 0
+            parts = [truth(p) for p in f.parts]
+            if f.kind == "not":
+                return z3.Not(parts[0])
+            return z3.And(*parts, context) if f.kind == "and" else z3.Or(*parts, context)
+
+        for f in [*self.facts, *lemmas]:
+            solver.add(truth(f))
+        solver.add(z3.Not(z3.And(*(truth(g) for g in goals), context)))
+        text = f"(set-logic {logic})\n" + solver.to_smt2()
+        result = str(solver.check())
+        return result, int(solver.statistics().get_key_value("rlimit count")), text
+
+
+def _division(d: Division, name: str, value: Poly) -> Division:
+    return Division(*(P.substitute(p, name, value) for p in (d.dividend, d.divisor, d.quotient, d.remainder)))
+
+
+def _ruled_out(f: Formula, known: set[Any]) -> bool:
+    """Whether the negation of ``f`` is among the known inequalities."""
+    return isinstance(f, Atom) and f.kind == "ge" and P.key(P.sub(P.const(-1), f.poly)) in known
+
+
+def _implied(f: Formula, known: set[Any]) -> bool:
+    """Whether ``f`` is a known inequality, or weaker by one."""
+    return isinstance(f, Atom) and f.kind == "ge" and (P.key(P.sub(f.poly, P.const(1))) in known)
+
+
+def _nonzero(f: Formula, known: set[Any]) -> bool:
+    """Whether ``f`` says that something known to be positive is 0."""
+    return (
+        isinstance(f, Atom)
+        and f.kind == "eq"
+        and any(P.key(P.sub(q, P.const(1))) in known for q in (f.poly, P.sub({}, f.poly)))
+    )
+
+
+def _shape(f: Formula) -> Any:
+    return (f.kind, P.key(f.poly)) if isinstance(f, Atom) else (f.kind, tuple(_shape(p) for p in f.parts))
+
+
+def _conjuncts(f: Formula) -> list[Formula]:
+    if isinstance(f, Junction) and f.kind == "and":
+        return [c for p in f.parts for c in _conjuncts(p)]
+    return [f]
+
+
+def _atoms(f: Formula) -> list[Poly]:
+    if isinstance(f, Atom):
+        return [f.poly]
+    return [p for part in f.parts for p in _atoms(part)]
+
+
+def _step(b: Poly, d: Poly) -> list[Formula]:
+    """b >= 1 and d >= 1 imply b*d >= b; b >= 1 and d <= -1 imply b*d <= -b; d = 0 implies b*d = 0."""
+    one, product = P.const(1), P.mul(b, d)
+    guard = negate(ge(P.sub(b, one)))
+    return [
+        either(guard, negate(ge(P.sub(d, one))), ge(P.sub(product, b))),
+        either(guard, negate(ge(P.sub(P.const(-1), d))), ge(P.sub(P.sub({}, b), product))),
+        either(negate(zero(d)), zero(product)),
+    ]
