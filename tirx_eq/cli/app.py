@@ -10,6 +10,7 @@ import typer
 from ..errors import ProofError, SimulationError, TirxError
 from . import compile as compile_command
 from . import rules as rules_command
+from . import run as run_command
 from .output import stderr
 
 app = typer.Typer(
@@ -21,13 +22,15 @@ app = typer.Typer(
 )
 compile_command.add(app)
 rules_command.add(app)
+run_command.add(app)
 
 
 def main() -> None:
     """Run the command line; a user's mistake is printed without a traceback."""
     warnings.simplefilter("ignore")  # commands print the warnings of their results themselves
     try:
-        app(standalone_mode=False)
+        # Outside of standalone mode an exit code given to typer.Exit is returned, not raised.
+        sys.exit(app(standalone_mode=False) or 0)
     except TirxError as error:
         stderr().print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1 if isinstance(error, (ProofError, SimulationError)) else 2)
@@ -36,7 +39,7 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except Exception as error:
-        # A wrong option or argument: click explains it itself; anything else is a fault of ours and keeps its traceback.
+        # A wrong option or argument: click explains it itself; anything else is our fault and keeps its traceback.
         show = getattr(error, "show", None)
         if show is None:
             raise

@@ -58,6 +58,8 @@ def _function(name: str) -> Handler:
             if name in ("floor", "ceil", "round", "trunc", "nearbyint"):
                 return np.asarray(x)
             raise InterpreterError(f"{name} of a {e.args[0].dtype}")
+        if name not in values.EXACT and name != "abs":
+            m.record.used(name)
         return values.unary("fabs" if name == "abs" else name, x, e.dtype)
 
     return apply
@@ -68,6 +70,7 @@ def _two(function: Callable[[Array, Array], Array]) -> Handler:
 
     def apply(m: Machine, e: Call, threads: Array) -> Array:
         a, b = arguments(m, e, threads)
+        m.record.used(e.op.short_name)
         with np.errstate(all="ignore"):
             return values.round_to(function(values.widen(a), values.widen(b)), e.dtype)
 

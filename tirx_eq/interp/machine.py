@@ -36,6 +36,7 @@ from .launch import Wave, id_values
 from .memory import Pointer, Storage
 from .places import concrete
 from .program import Step, flatten
+from .record import Record
 from .sync import Barriers
 
 Array = Any
@@ -50,7 +51,13 @@ class Machine:
     """One wave of CTAs executing a function on shared global memory."""
 
     def __init__(
-        self, func: PrimFunc, wave: Wave, storage: dict[Var, Storage], scalars: dict[Var, Any], max_steps: int
+        self,
+        func: PrimFunc,
+        wave: Wave,
+        storage: dict[Var, Storage],
+        scalars: dict[Var, Any],
+        max_steps: int,
+        record: Record,
     ) -> None:
         self.func = func
         self.wave = wave
@@ -70,6 +77,7 @@ class Machine:
         self.shared_end = 0
         self.dynamic_shared = _dynamic_shared(func)
         self.max_steps = max_steps
+        self.record = record
         self.position = 0
         self._shapes: dict[Buffer, Any] = {}
         for d in wave.geometry.definitions:

@@ -79,7 +79,7 @@ def coordinates(
     base = tile.evaluate(flat)
     out = []
     for steps in product(*(range(_number(r.extent)) for r in replica)):
-        point = dict(base)
+        point: dict[str, Array] = dict(base)
         for k, r in zip(steps, replica):
             point[r.axis.name] = point.get(r.axis.name, np.int64(0)) + k * _number(r.stride)
         if isinstance(layout, ComposeLayout) and "m" in point:

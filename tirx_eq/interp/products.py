@@ -42,11 +42,12 @@ def _exact(array: Array, dtype: str, as_tf32: bool) -> Array:
     return values.widen(array)
 
 
-def _multiply(a: Array, b: Array) -> Array:
+def _multiply(run: Run, a: Array, b: Array) -> Array:
     """A[M, K] · B[N, K]ᵀ per unit."""
     if a.shape[-1] != b.shape[-1]:
         raise InterpreterError(f"A has K = {a.shape[-1]}, but B has K = {b.shape[-1]}")
     with np.errstate(all="ignore"):
+        run.m.record.summed(a.shape[-1], np.abs(a) @ np.swapaxes(np.abs(b), -1, -2))
         return a @ np.swapaxes(b, -1, -2)
 
 
@@ -65,7 +66,7 @@ def gemm(run: Run) -> None:
     if not run.flag("transpose_B"):
         b = np.swapaxes(b, -1, -2)
     alpha, beta = (values.widen(run.read(call.operand(n)).array).reshape(-1, 1, 1) for n in ("alpha", "beta"))
-    total = _multiply(a, b) * alpha
+    total = _multiply(run, a, b) * alpha
     if np.any(beta):
         c = _matrix(run, c_region, "C", run.units)
         total = total + beta * _exact(c, c_region.dtype, False)
@@ -106,7 +107,7 @@ def _value(run: Run, units: Units, b_units: list[Units]) -> Array:
     """A · Bᵀ in float64, the rows of B from the given CTAs one after the other."""
     a = _side(run, "A", "SFA", "transA", units)
     b = np.concatenate([_side(run, "B", "SFB", "transB", u) for u in b_units], axis=1)
-    return _multiply(a, b)
+    return _multiply(run, a, b)
 
 
 def _side(run: Run, name: str, scale: str, transposed: str, units: Units) -> Array:
@@ -135,5 +136,7 @@ def _store(run: Run, units: Units, value: Array) -> None:
         )
     if run.flag("accum"):
         before = _matrix(run, c, "C", units)
-        value = value + _exact(before, c.dtype, False)
+        held = _exact(before, c.dtype, False)
+        value = value + held
+        run.m.record.summed(run.m.record.terms + 1, run.m.record.magnitude + np.abs(held))
     run.m.access.write(c, units, _round(value, c.dtype).reshape(units.count, *extents))

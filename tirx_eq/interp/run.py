@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .launch import find_geometry, waves
 from .machine import Machine
 from .memory import Storage
 from .places import host_places
+from .record import Record
 
 MAX_STEPS = 4_000_000
 
@@ -26,7 +27,15 @@ def interpret(func: PrimFunc, *arguments: Any, max_steps: int = MAX_STEPS) -> di
     number for a scalar.  Symbolic extents are taken from the arrays.  InterpreterError, at the statement's span, for a
     read of undefined data, an access out of bounds, threads that wait for ever, and what has no meaning here.
     """
+    return interpret_recorded(func, *arguments, max_steps=max_steps)[0]
+
+
+def interpret_recorded(
+    func: PrimFunc, *arguments: Any, max_steps: int = MAX_STEPS
+) -> tuple[dict[str, np.ndarray], Record]:
+    """:func:`interpret`, and what a comparison with another execution needs to know."""
     scalars, storage, places = bind_arguments(func, arguments)
+    record = Record()
 
     def integer(e: Any) -> int:
         return evaluate_extent(e, scalars)
@@ -34,8 +43,8 @@ def interpret(func: PrimFunc, *arguments: Any, max_steps: int = MAX_STEPS) -> di
     geometry = find_geometry(func, integer)
     for wave in waves(geometry):
         with np.errstate(all="ignore"):
-            Machine(func, wave, dict(storage), dict(scalars), max_steps).run()
-    return {b.name: read_back(storage[b.data], b, bits) for b, bits in places}
+            Machine(func, wave, dict(storage), dict(scalars), max_steps, record).run()
+    return {b.name: read_back(storage[b.data], b, bits) for b, bits in places}, record
 
 
 def bind_arguments(
@@ -122,3 +131,27 @@ def read_back(storage: Storage, buffer: Buffer, bits: Any) -> np.ndarray:
     """The logical array of a parameter from memory."""
     value, _ = storage.read(np.int64(0), bits, buffer.dtype)
     return np.asarray(value).astype(dt.numpy_dtype(buffer.dtype))
+
+
+def to_memory(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments as the device sees them: for each buffer the bytes of its memory, through its layout."""
+    _, storage, _ = bind_arguments(func, arguments)
+    out = []
+    for param, given in zip(func.params, arguments):
+        if param in func.buffer_map:
+            held = storage[func.buffer_map[param].data]
+            out.append(held.data[0, : held.size].copy())
+        else:
+            out.append(given)
+    return out
+
+
+def from_memory(func: PrimFunc, arguments: Sequence[Any], memory: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Logical arrays by buffer name from the bytes in ``memory``, which are in the order of the parameters."""
+    _, storage, places = bind_arguments(func, arguments)
+    out = {}
+    for (buffer, bits), raw in zip(places, memory.values()):
+        held = storage[buffer.data]
+        held.data[0, : held.size] = raw
+        out[buffer.name] = read_back(held, buffer, bits)
+    return out

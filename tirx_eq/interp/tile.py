@@ -177,6 +177,8 @@ def unary_value(run: Run, op: str, x: Array, dtype: str, bias: Any, scale: Any, 
         x = values.binary("Mul", x, _fit(_as(run.read(scale, dtype), dtype), extents, "'scale'"))
     if bias is not None:
         x = values.binary("Add", x, _fit(_as(run.read(bias, dtype), dtype), extents, "'bias'"))
+    if op not in values.EXACT:
+        run.m.record.used(op)
     return values.unary(op, x, dtype)
 
 
@@ -280,6 +282,11 @@ def reduce_value(op: str, array: Array, dtype: str, axes: Sequence[int]) -> Arra
     return array
 
 
+def _note_sum(run: Run, array: Array, axes: Sequence[int]) -> None:
+    along = tuple(a + 1 for a in axes)
+    run.m.record.summed(prod(array.shape[a] for a in along), np.sum(np.abs(values.widen(array)), axis=along))
+
+
 def combine(op: str, a: Array, b: Array) -> Array:
     """What a reduction does with two values."""
     return values.binary("Add", a, b) if op == "sum" else _REDUCERS[op](a, b)
@@ -305,7 +312,10 @@ def _write_reduced(
 def _reduce(op: str) -> Callable[[Run], None]:
     def meaning(run: Run) -> None:
         src = run.read(run.call.operand("src"))
-        found = reduce_value(op, src.array, src.dtype, _axes(run, "axes", len(src.extents)))
+        axes = _axes(run, "axes", len(src.extents))
+        if op == "sum":
+            _note_sum(run, src.array, axes)
+        found = reduce_value(op, src.array, src.dtype, axes)
         _write_reduced(run, run.call.dsts[0], op, found, src.dtype, run.flag("accum"))
 
     return meaning
@@ -318,7 +328,10 @@ def _reduce_negate(run: Run) -> None:
     else:
         op = _op_name(call.operand("reduce_op")) if "reduce_op" in call.signature.operands else "sum"
     src = run.read(call.operand("src"))
-    found = reduce_value(op, src.array, src.dtype, _axes(run, "axes", len(src.extents)))
+    axes = _axes(run, "axes", len(src.extents))
+    if op == "sum":
+        _note_sum(run, src.array, axes)
+    found = reduce_value(op, src.array, src.dtype, axes)
     _write_reduced(run, call.dsts[0], op, found, src.dtype, run.flag("accum"), negate=True)
 
 
@@ -356,6 +369,8 @@ def _unary_reduce(run: Run) -> None:
 
 def _reduce_into(run: Run, reduced: BufferRegion, made: Array, dtype: str) -> None:
     op = _op_name(run.call.operand("reduce_op"))
+    if op == "sum":
+        _note_sum(run, made, _axes(run, "reduce_axes", made.ndim - 1))
     found = reduce_value(op, made, dtype, _axes(run, "reduce_axes", made.ndim - 1))
     _write_reduced(run, reduced, op, found, dtype, False)
 
