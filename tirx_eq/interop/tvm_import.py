@@ -22,7 +22,7 @@ from ..ir.expr import Type
 from ..ir.stmt import FOR_KINDS
 from . import tvm_objects as obj
 
-_NAMESPACES = ("tirx", "prim", "ir", "tir", "target")
+_NAMESPACES = ("tirx", "prim", "ir", "tir", "te", "target")
 
 #: ``IterVar.iter_type`` by number.
 ITER_TYPES = (
@@ -149,6 +149,8 @@ class Reader:
             element = value.element_type
             scope = value.storage_scope if name == "PointerType" else value.scope
             inner = self.type(element)
+            if isinstance(inner, ir.TensorMapType):
+                return inner  # here the type of a tensor-map parameter is that of what is passed
             if not isinstance(inner, ir.PrimType):
                 raise IRError(f"a pointer to {_text(element)}")
             return ir.PointerType(inner, str(scope) or "global")
@@ -256,7 +258,7 @@ def _read_bits(name: str) -> Callable[[Reader, Any], Any]:
 def _read_call(reader: Reader, value: Any) -> Any:
     if obj.type_key(value.op) != "ir.Op":
         return reader.opaque(value, "it calls no operator")
-    name = str(value.op.name)
+    name = _op_name(value.op)
     if name == "tirx.buffer_data" and len(value.args) == 1:
         return reader.buffer(value.args[0]).data
     if not ir.Op.exists(name):
@@ -265,6 +267,12 @@ def _read_call(reader: Reader, value: Any) -> Any:
     if len(value.ty_args):
         attrs["ty_args"] = tuple(reader.type(t) for t in value.ty_args)
     return ir.Call(dtype_of(value), ir.Op.get(name), reader.read(value.args), attrs, span=reader.span(value))
+
+
+def _op_name(op: Any) -> str:
+    """The name of an operator as 0.26 has it: 0.27 keeps some scalar ones under ``prim.``."""
+    name = str(op.name)
+    return "tirx." + name.removeprefix("prim.") if name.startswith("prim.") else name
 
 
 def _read_attrs(reader: Reader, value: Any) -> dict[str, Any]:
@@ -320,6 +328,10 @@ def _read_bind(reader: Reader, value: Any) -> ir.Bind:
 
 def _read_decl_buffer(reader: Reader, value: Any) -> ir.DeclBuffer:
     pointer = reader.read(value.data)
+    addresses = reader.read(value.buffer.ty.allocated_addr)
+    if len(addresses) and isinstance(pointer, ir.Call) and pointer.op.name == "tirx.reinterpret":
+        if pointer.args == addresses[:1]:
+            pointer = None  # TVM writes storage that has an address of its own as a pointer to that address
     if not isinstance(pointer, ir.Expr):
         return ir.DeclBuffer(reader.buffer(value.buffer), span=reader.span(value))
     shared = pointer if isinstance(pointer, ir.Var) else None
@@ -365,7 +377,7 @@ def _read_assert(reader: Reader, value: Any) -> ir.AssertStmt:
 def _read_tile_call(reader: Reader, value: Any) -> ir.TilePrimitiveCall:
     dispatch = None if value.dispatch is None else str(value.dispatch)
     return ir.TilePrimitiveCall(
-        ir.Op.get(str(value.op.name)), reader.read(value.args), reader.read(value.workspace),
+        ir.Op.get(_op_name(value.op)), reader.read(value.args), reader.read(value.workspace),
         reader.read(value.config), dispatch, reader.read(value.scope), span=reader.span(value),
     )  # fmt: skip
 
@@ -460,6 +472,7 @@ _READERS: dict[str, Callable[[Reader, Any], Any]] = {
     "Shuffle": lambda r, v: ir.Shuffle(r.read(v.vectors), r.read(v.indices), span=r.span(v)),
     "Let": lambda r, v: ir.Let(r.read(v.var), r.read(v.value), r.read(v.body), span=r.span(v)),
     "Call": _read_call,
+    "Op": lambda r, v: ir.Op.get(_op_name(v)),
     "Tuple": lambda r, v: r.read(v.fields),
     "BufferLoad": _read_load, "TensorLoad": _read_load,
     "BufferRegion": _read_region, "TensorRegion": _read_region,
