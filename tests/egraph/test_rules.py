@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tirx_eq.egraph.reach import reachable, shapes
-from tirx_eq.egraph.rules import INDEX_FILES, load_rules, read_files, read_forms, rules_of
+from tirx_eq.egraph.rules import INDEX_FILES, STRENGTH_FILE, load_rules, read_files, read_forms, rules_of
 from tirx_eq.errors import RuleError
 
 RULESETS = {"ana", "fold", "prune", "simp", "alt", "final"}
@@ -55,9 +55,10 @@ def test_tags_belong_to_the_next_form() -> None:
 
 def test_the_fast_reader_sees_the_same_rules() -> None:
     rules = load_rules()
-    declared, fast = shapes(INDEX_FILES)
+    files = (*INDEX_FILES, STRENGTH_FILE)
+    declared, fast = shapes(files)
     assert [(r.name, r.ruleset, r.text) for r in rules] == [(s.name, s.ruleset, s.text) for s in fast]
-    assert len(declared) + len(fast) == len(read_files(INDEX_FILES))
+    assert len(declared) + len(fast) == len(read_files(files))
 
 
 def test_rules_without_their_operators_are_not_loaded() -> None:

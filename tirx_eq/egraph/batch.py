@@ -17,11 +17,12 @@ from .encode import Encoder, TooBig
 from .linear import Form
 from .normal import Normal
 from .pieces import Cutter, Part, Piece, settled
-from .simplify import NODES, ROUNDS, Simplified, checked_equal, saturated
+from .saturation import Budget, saturate
+from .simplify import Simplified, checked_equal, choose
 from .table import TermTable
 
 MEMO_SIZE = 50_000
-_memo: OrderedDict[tuple[Piece, CostTable], tuple[Term, tuple[str, ...]]] = OrderedDict()
+_memo: OrderedDict[tuple[Piece, tuple[CostTable, bool]], tuple[Term, tuple[str, ...]]] = OrderedDict()
 """Result for a piece, its variables being integers wrapped as ``("var", i)``; and the rules that fired in its batch."""
 
 
@@ -34,12 +35,15 @@ def simplify_rows(
     rows: Iterable[tuple[Term, Ranges]],
     *,
     table: CostTable = DEFAULT,
-    rounds: int = ROUNDS,
-    nodes: int = NODES,
+    budget: Budget = Budget(),
+    optimal: bool = False,
     check_result: bool = True,
 ) -> list[Simplified | TirxError]:
-    """Simplify each ``(term, ranges)`` by itself, all in one e-graph; a row at fault gives its error, not the batch's."""
-    work = _Batch(table)
+    """Simplify each ``(term, ranges)`` by itself, all in one e-graph; a row at fault gives its error, not the batch's.
+
+    ``optimal`` adds strength-reduced forms and extracts exactly, piece by piece.
+    """
+    work = _Batch(table, optimal)
     results: list[Simplified | TirxError | None] = []
     for term, ranges in rows:
         try:
@@ -48,13 +52,15 @@ def simplify_rows(
         except TirxError as error:
             work.skip()
             results.append(error)
-    work.solve(rounds, nodes)
+    work.solve(budget)
     return [work.finish(i, check_result) if r is None else r for i, r in enumerate(results)]
 
 
 class _Batch:
-    def __init__(self, costs: CostTable) -> None:
+    def __init__(self, costs: CostTable, optimal: bool) -> None:
         self.costs = costs
+        self.optimal = optimal
+        self.context = (costs, optimal)
         self.terms = TermTable(costs)
         self.source, self.target = Encoder(), Encoder()
         self.normal = Normal(self.source, self.target)
@@ -82,7 +88,7 @@ class _Batch:
         except TooBig:
             form = None
         for part in parts:
-            if not settled(part.piece) and (part.piece, self.costs) not in _memo:
+            if (self.optimal or not settled(part.piece)) and (part.piece, self.context) not in _memo:
                 self.jobs[part.piece] = None
         self.rows.append((term, ranges, root, form, parts, back))
 
@@ -114,18 +120,20 @@ class _Batch:
             memo[n] = self.source.apply(key[0], [memo[a] for a in key[1:]], key[0])
         return memo[root]
 
-    def solve(self, rounds: int, nodes: int) -> None:
+    def solve(self, budget: Budget) -> None:
         """Run the e-graph on the pieces not known yet and remember the results."""
         if not self.jobs:
             return
         encoder = Encoder()
         roots = [_load(piece, encoder) for piece in self.jobs]
-        graph, fired = saturated(encoder, roots, rounds=rounds, nodes=nodes)
-        chosen = extract.greedy(graph.classes, lambda op, args: encode.node_cost(op, args, self.costs))
-        classes: dict[int, int] = dict(graph.tables["root"])
+        done = saturate(encoder, roots, budget, strength=self.optimal)
+        classes: dict[int, int] = dict(done.graph.tables["root"])
+        wanted = [classes[r] for r in range(len(roots))]
+        picked = choose(done.graph, [[w] for w in wanted], self.costs, self.optimal)
         memo: dict[int, Term] = {}
-        for r, piece in enumerate(self.jobs):
-            _memo[piece, self.costs] = extract.build(classes[r], chosen.node, encode.decode, memo), fired
+        for piece, root, choice in zip(self.jobs, wanted, picked):
+            term = extract.build(root, choice, encode.decode, {} if self.optimal else memo)
+            _memo[piece, self.context] = term, done.fired
         while len(_memo) > MEMO_SIZE:
             _memo.popitem(last=False)
 
@@ -153,7 +161,7 @@ class _Batch:
         minus: list[Term] = []
         steps: list[str] = []
         for part in parts:
-            known = _memo.get((part.piece, self.costs))
+            known = _memo.get((part.piece, self.context))
             names = [back[v] for v in part.variables]
             if known is None:
                 value = _plain(part.piece, names)
@@ -168,7 +176,7 @@ class _Batch:
                     value = value[1]
                 elif type(value[1]) is int:
                     constant += sign * value[1]
-                    value, sign = value[2], -sign
+                    value, sign = value[2], sign if value[0] == "add" else -sign
             if type(value) is int:
                 constant += sign * value
             else:

@@ -173,6 +173,9 @@ _WITH_CONSTANT = {
 }
 
 
+FACTS = ("lt", "le", "eq")
+"""Kinds of assumption that can be loaded: first below second, first at most second, both the same."""
+
 LOAD = (
     "(relation nK (i64 i64))",
     "(relation nV (i64 String i64 i64))",
@@ -181,6 +184,7 @@ LOAD = (
     "(relation nC (i64 i64 i64 i64))",
     "(relation n3 (i64 i64 i64 i64))",
     "(relation nR (i64 i64))",
+    "(relation nF (i64 i64 i64))",
     "(function term (i64) E :no-merge)",
     "(function root (i64) E :no-merge)",
     "(ruleset load)",
@@ -191,6 +195,9 @@ LOAD = (
     "(rule ((n3 i c a b) (= z (term c)) (= x (term a)) (= y (term b))) ((set (term i) (Sel z x y)))"
     ' :ruleset load :name "load/Sel")',
     '(rule ((nR r i) (= x (term i))) ((set (root r) x)) :ruleset load :name "load/root")',
+    '(rule ((nF i j 0) (= x (term i)) (= y (term j))) ((lt x y)) :ruleset load :name "load/lt")',
+    '(rule ((nF i j 1) (= x (term i)) (= y (term j))) ((le x y)) :ruleset load :name "load/le")',
+    '(rule ((nF i j 2) (= x (term i)) (= y (term j))) ((union x y)) :ruleset load :name "load/eq")',
 )
 """Tables that nodes arrive in, and the rules that build them; one rule per operator is added from ``load_rules``."""
 
@@ -217,9 +224,11 @@ _BINARY_CODE = {op: i for i, op in enumerate(BINARY)}
 _CONSTANT_CODE = {op: i for i, op in enumerate(CONSTANT)}
 
 
-def tables(encoder: Encoder, roots: Iterable[int]) -> dict[str, list[tuple[Any, ...]]]:
-    """Rows of the load tables for all nodes of ``encoder``; root ``i`` gets number ``i``."""
-    out: dict[str, list[tuple[Any, ...]]] = {t: [] for t in ("nK", "nV", "n1", "n2", "nC", "n3", "nR")}
+def tables(
+    encoder: Encoder, roots: Iterable[int], facts: Iterable[tuple[int, int, str]] = ()
+) -> dict[str, list[tuple[Any, ...]]]:
+    """Rows of the load tables for all nodes of ``encoder``; root ``i`` gets number ``i``; ``facts`` are ``(a, b, kind)``."""
+    out: dict[str, list[tuple[Any, ...]]] = {t: [] for t in ("nK", "nV", "n1", "n2", "nC", "n3", "nR", "nF")}
     for i, key in enumerate(encoder.keys):
         op = key[0]
         if op == "K":
@@ -235,6 +244,7 @@ def tables(encoder: Encoder, roots: Iterable[int]) -> dict[str, list[tuple[Any, 
         else:
             out["n1"].append((i, 0, key[1]))
     out["nR"] = list(enumerate(roots))
+    out["nF"] = [(a, b, FACTS.index(kind)) for a, b, kind in facts]
     return out
 
 

@@ -124,7 +124,9 @@ def prelude() -> list[str]:
     return [s.text for s in layout_sources()] + [f for f in _LOADING.strip().splitlines() if f]
 
 
-def classes(layouts: Sequence[Layout], *, sizes: Sequence[int | None] | None = None, cta: bool = False) -> Classes:
+def classes(
+    layouts: Sequence[Layout], *, sizes: Sequence[int | None] | None = None, cta: bool = False
+) -> Classes:
     """Which of many layouts mean the same.  ``sizes`` are for bare swizzles; ``cta``: thread axes are one CTA's parts.
 
     Layouts of different size are never equal.  With ``cta`` the layouts must pass the range check of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .cost import is_pow2
@@ -20,8 +20,10 @@ _ORDER = {
 class Normal:
     """Turns nodes of one encoder (``source``) into normal forms over another (``target``), sharing all work."""
 
-    def __init__(self, source: Encoder, target: Encoder) -> None:
+    def __init__(self, source: Encoder, target: Encoder, align: Mapping[str, int] | None = None) -> None:
+        """``align``: variables known to be multiples of a number."""
         self.source, self.target = source, target
+        self.align = align or {}
         self.linear = Linear(target)
         self.forms: list[Form] = []
         self.linear.exclusive = self._xor_all
@@ -43,7 +45,7 @@ class Normal:
         return constant(key[1])
 
     def variable(self, key: tuple[int, ...]) -> Form:
-        return self.linear.atom(key[2], key[3], 1, *key)
+        return self.linear.atom(key[2], key[3], self.align.get(str(key[1]), 1), *key)
 
     def plus(self, key: tuple[int, ...]) -> Form:
         return add(self.forms[key[1]], self.forms[key[2]])

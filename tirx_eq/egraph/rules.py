@@ -143,6 +143,9 @@ INDEX_FILES = (
 )  # fmt: skip
 """Rule files of index arithmetic, in the order they are loaded; ``ops.egg`` first, it declares the sort."""
 
+STRENGTH_FILE = "strength.egg"
+"""Forms for extraction only, loaded on request."""
+
 
 @lru_cache(maxsize=16)
 def read_files(files: tuple[str, ...]) -> tuple[Source, ...]:
@@ -156,6 +159,6 @@ def read_files(files: tuple[str, ...]) -> tuple[Source, ...]:
     return tuple(out)
 
 
-def load_rules(files: tuple[str, ...] = INDEX_FILES) -> list[Rule]:
+def load_rules(files: tuple[str, ...] = (*INDEX_FILES, STRENGTH_FILE)) -> list[Rule]:
     """Every rule of the named files (default: index arithmetic)."""
     return rules_of(read_files(files))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..ir.index import Ranges, Term, check, postorder, show, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable, cost
-from .engine import Engine, Graph
+from .engine import ENode, Graph
+from .facts import gather
 from .normal import Normal
-from .reach import declarations, reachable
-from .rules import INDEX_FILES
-
-_SILENT = ("load/", "ana/", "size/", "prune/")
-ROUNDS = 8
-NODES = 20_000
-NODES_PER_INPUT_NODE = 60
+from .saturation import ROUNDS, ROUNDS_ALONE, Budget, saturate
 
 
 @dataclass(frozen=True)
@@ -40,95 +35,113 @@ def simplify(term: Term, ranges: Ranges, **options: Any) -> Simplified:
     return simplify_all([term], ranges, **options)[0]
 
 
-def saturated(
-    encoder: encode.Encoder, roots: Sequence[int], *, rounds: int, nodes: int
-) -> tuple[Graph, tuple[str, ...]]:
-    """The e-graph of the encoder's nodes after the rules have run, and the names of the equalities that fired."""
-    present = {key[0] for key in encoder.keys}
-    rules = reachable(INDEX_FILES, present)
-    prelude = [
-        *declarations(INDEX_FILES),
-        *(r.text for r in rules),
-        *encode.LOAD,
-        *encode.load_rules(present),
-    ]
-    engine = Engine(prelude)
-    nodes = max(nodes, NODES_PER_INPUT_NODE * len(encoder.keys))
-    engine.load(encode.tables(encoder, roots))
-    engine.run("(run-schedule (saturate load))")
-    report = engine.saturate("(seq (saturate ana) fold prune simp)", rounds=rounds, nodes=nodes)
-    for schedule, most in (("(seq alt prune)", 3), ("final", 1)):
-        if report.nodes <= nodes or schedule == "final":
-            last = engine.saturate(schedule, rounds=most, nodes=nodes)
-            for name, count in last.fired.items():
-                report.fired[name] = report.fired.get(name, 0) + count
-    fired = tuple(sorted(n for n, count in report.fired.items() if count and not n.startswith(_SILENT)))
-    return engine.freeze(operators=encode.OPERATORS, tables=("root",)), fired
+def choose(
+    graph: Graph, groups: Sequence[Sequence[int]], table: CostTable, optimal: bool
+) -> list[Mapping[int, ENode]]:
+    """The nodes taken for each group of root classes: greedy for all, or the optimum of each group by itself."""
+
+    def price(op: str, args: tuple[Any, ...]) -> int:
+        return encode.node_cost(op, args, table)
+
+    greedy = extract.greedy(graph.classes, price)
+    if not optimal:
+        return [greedy.node] * len(groups)
+    from .ilp import optimal as solve
+
+    return [solve(graph.classes, group, price, greedy).node for group in groups]
 
 
 def simplify_all(
     terms: Sequence[Term],
     ranges: Ranges,
     *,
+    assume: Sequence[Term] = (),
     table: CostTable = DEFAULT,
-    rounds: int = ROUNDS,
-    nodes: int = NODES,
+    budget: Budget | None = None,
+    optimal: bool = False,
     check_result: bool = True,
     fast: bool = True,
 ) -> list[Simplified]:
     """Simplify ``terms`` together in one e-graph; results in the same order.
 
+    ``assume``: conditions known to hold (of enclosing branches and loops, asserts, divisibility of shapes).
+    ``table``: what operations cost.  ``budget``: bounds of the run; what was found within them is used.
+    ``optimal``: exact extraction over all terms together (needs ``highspy``) and strength-reduced forms.
+    ``fast``: whether the linear normal form goes first; without it the rules do everything.
+    ``check_result``: validate every result; one that is not proved equal is dropped for its input.
+
     Raises ``EvaluationError`` for an undeclared name, an empty range, or a division by a constant zero; ``ParseError``
     for something that is not a term.  An expression beyond 64-bit constants or beyond the budget comes back as it is.
     """
-    for t in terms:
+    for t in (*terms, *assume):
         check(t)
-    variables_checked(terms, ranges)
+    variables_checked([*terms, *assume], ranges)
+    facts = gather(assume, ranges)
     source, encoder = encode.Encoder(), encode.Encoder()
-    normal = Normal(source, encoder)
+    normal = Normal(source, encoder, facts.align)
+
+    def node(term: Term) -> int:
+        if not fast:
+            return encoder.add_term(term, facts.ranges)
+        return normal.build(source.add_term(term, facts.ranges))
+
     roots: dict[int, int] = {}
     for i, t in enumerate(terms):
         try:
-            roots[i] = normal.build(source.add_term(t, ranges)) if fast else encoder.add_term(t, ranges)
+            roots[i] = node(t)
+        except encode.TooBig:
+            continue
+    relations = []
+    for a, b, kind in facts.relations:
+        try:
+            relations.append((node(a), node(b), kind))
         except encode.TooBig:
             continue
     results: list[Term] = list(terms)
     steps: tuple[str, ...] = ()
     if roots:
-        graph, steps = saturated(encoder, list(roots.values()), rounds=rounds, nodes=nodes)
-        chosen = extract.greedy(graph.classes, lambda op, args: encode.node_cost(op, args, table))
+        bounds = budget or Budget(rounds=ROUNDS if fast else ROUNDS_ALONE)
+        done = saturate(encoder, list(roots.values()), bounds, strength=optimal, facts=relations)
+        steps = done.fired
+        classes: dict[int, int] = dict(done.graph.tables["root"])
+        chosen = choose(done.graph, [list(classes.values())], table, optimal)[0]
         memo: dict[int, Term] = {}
-        classes: dict[int, int] = dict(graph.tables["root"])
         for r, i in enumerate(roots):
-            results[i] = extract.build(classes[r], chosen.node, encode.decode, memo)
-    return [_finish(t, r, ranges, table, steps, check_result) for t, r in zip(terms, results)]
+            results[i] = extract.build(classes[r], chosen, encode.decode, memo)
+    return [_finish(t, r, ranges, assume, table, steps, check_result) for t, r in zip(terms, results)]
 
 
 def _finish(
-    before: Term, after: Term, ranges: Ranges, table: CostTable, steps: tuple[str, ...], checked: bool
+    before: Term,
+    after: Term,
+    ranges: Ranges,
+    assume: Sequence[Term],
+    table: CostTable,
+    steps: tuple[str, ...],
+    checked: bool,
 ) -> Simplified:
     cost_in, cost_out = cost(before, table), cost(after, table)
     if cost_out > cost_in or show(after) == show(before):
         return Simplified(before, cost_in, cost_in, (), "identity")
     if not checked:
         return Simplified(after, cost_out, cost_in, steps, "unchecked")
-    decided_by = checked_equal(before, after, ranges)
+    decided_by = checked_equal(before, after, ranges, assume)
     if decided_by is None:
         return Simplified(before, cost_in, cost_in, (), "identity")
     return Simplified(after, cost_out, cost_in, steps, decided_by)
 
 
-def checked_equal(before: Term, after: Term, ranges: Ranges) -> str | None:
+def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term] = ()) -> str | None:
     """The procedure that proves ``after`` equal to ``before`` wherever ``before`` has a value, or None if none does."""
     from ..errors import ProofError
     from ..prove.validate import validate
 
     try:
-        verdict = validate(before, after, ranges)
+        verdict = validate(before, after, ranges, assume=assume)
     except ProofError:
         # Somewhere in the ranges the input has no value: compare where it has one.
         try:
-            verdict = validate(before, after, ranges, assume=_defined(before))
+            verdict = validate(before, after, ranges, assume=[*assume, *_defined(before)])
         except ProofError:
             return None
     return verdict.decided_by if verdict.status == "equal" else None

@@ -1,0 +1,82 @@
+"""Conditions known to hold (enclosing branches, loops, asserts, divisibility) as what the analyses can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..ir.index import EvaluationError, Ranges, Term, show
+
+_NEGATED = {"lt": ("le", True), "le": ("lt", True), "eq": ("ne", False), "ne": ("eq", False)}
+
+
+@dataclass
+class Facts:
+    """Narrowed ranges, alignments of variables, and ``(a, b, kind)`` with kind lt, le or eq between terms."""
+
+    ranges: dict[str, tuple[int, int]]
+    align: dict[str, int] = field(default_factory=dict)
+    relations: list[tuple[Term, Term, str]] = field(default_factory=list)
+
+
+def gather(assume: Sequence[Term], ranges: Ranges) -> Facts:
+    """What follows at once from ``assume``; conditions of other shapes are only used by validation.
+
+    Raises ``EvaluationError`` if the conditions leave a variable no value.
+    """
+    facts = Facts({k: (lo, hi) for k, (lo, hi) in ranges.items()})
+    stack = [(t, True) for t in reversed(assume)]
+    while stack:
+        term, positive = stack.pop()
+        if not isinstance(term, tuple):
+            continue
+        op, *args = term
+        if op == "lnot":
+            stack.append((args[0], not positive))
+        elif (op == "land" and positive) or (op == "lor" and not positive):
+            stack.extend((a, positive) for a in args)
+        elif op in _NEGATED:
+            if not positive:
+                op, swap = _NEGATED[op]
+                args = args[::-1] if swap else args
+            _relation(facts, op, args[0], args[1])
+    for name, (lo, hi) in facts.ranges.items():
+        if lo > hi:
+            conditions = ", ".join(show(t) for t in assume)
+            raise EvaluationError(f"no value of '{name}' satisfies the assumptions {conditions}"[:400])
+    return facts
+
+
+def _relation(facts: Facts, op: str, a: Term, b: Term) -> None:
+    if op == "ne":
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, str) and isinstance(y, int):
+                lo, hi = facts.ranges[x]
+                facts.ranges[x] = (lo + (lo == y), hi - (hi == y))
+        return
+    if op == "eq":
+        _narrow(facts, a, b, 0)
+        _narrow(facts, b, a, 0)
+        for x, y in ((a, b), (b, a)):
+            if (
+                y == 0
+                and isinstance(x, tuple)
+                and x[0] in ("mod", "tmod")
+                and isinstance(x[2], int)
+                and x[2] > 1
+            ):
+                if isinstance(x[1], str):
+                    facts.align[x[1]] = max(facts.align.get(x[1], 1), x[2])
+    else:
+        _narrow(facts, a, b, 1 if op == "lt" else 0)
+    facts.relations.append((a, b, op))
+
+
+def _narrow(facts: Facts, a: Term, b: Term, strict: int) -> None:
+    """``a <= b - strict`` where one of them is a variable and the other a constant."""
+    if isinstance(a, str) and isinstance(b, int):
+        lo, hi = facts.ranges[a]
+        facts.ranges[a] = (lo, min(hi, b - strict))
+    if isinstance(b, str) and isinstance(a, int):
+        lo, hi = facts.ranges[b]
+        facts.ranges[b] = (max(lo, a + strict), hi)
