@@ -17,7 +17,7 @@ from .encode import Encoder, TooBig
 from .linear import Form
 from .normal import Normal
 from .pieces import Cutter, Part, Piece, settled
-from .saturation import Budget, saturate
+from .saturation import DEFAULT_BUDGET, Budget, saturate
 from .simplify import Simplified, checked_equal, choose
 from .table import TermTable
 
@@ -35,7 +35,7 @@ def simplify_rows(
     rows: Iterable[tuple[Term, Ranges]],
     *,
     table: CostTable = DEFAULT,
-    budget: Budget = Budget(),
+    budget: Budget = DEFAULT_BUDGET,
     optimal: bool = False,
     check_result: bool = True,
 ) -> list[Simplified | TirxError]:

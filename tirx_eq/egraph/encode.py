@@ -173,8 +173,8 @@ _WITH_CONSTANT = {
 }
 
 
-FACTS = ("lt", "le", "eq")
-"""Kinds of assumption that can be loaded: first below second, first at most second, both the same."""
+FACTS = ("lt", "le", "eq", "al")
+"""Kinds of assumption: first below second, first at most second, both the same, first a multiple of a number."""
 
 LOAD = (
     "(relation nK (i64 i64))",
@@ -198,6 +198,7 @@ LOAD = (
     '(rule ((nF i j 0) (= x (term i)) (= y (term j))) ((lt x y)) :ruleset load :name "load/lt")',
     '(rule ((nF i j 1) (= x (term i)) (= y (term j))) ((le x y)) :ruleset load :name "load/le")',
     '(rule ((nF i j 2) (= x (term i)) (= y (term j))) ((union x y)) :ruleset load :name "load/eq")',
+    '(rule ((nF i k 3) (= x (term i))) ((set (al x) k)) :ruleset load :name "load/al")',
 )
 """Tables that nodes arrive in, and the rules that build them; one rule per operator is added from ``load_rules``."""
 

@@ -12,11 +12,13 @@ _NEGATED = {"lt": ("le", True), "le": ("lt", True), "eq": ("ne", False), "ne": (
 
 @dataclass
 class Facts:
-    """Narrowed ranges, alignments of variables, and ``(a, b, kind)`` with kind lt, le or eq between terms."""
+    """Narrowed ranges, alignments of variables, ``(a, b, kind)`` with kind lt, le or eq between terms, and terms that are
+    multiples of a number."""
 
     ranges: dict[str, tuple[int, int]]
     align: dict[str, int] = field(default_factory=dict)
     relations: list[tuple[Term, Term, str]] = field(default_factory=list)
+    multiples: list[tuple[Term, int]] = field(default_factory=list)
 
 
 def gather(assume: Sequence[Term], ranges: Ranges) -> Facts:
@@ -67,6 +69,7 @@ def _relation(facts: Facts, op: str, a: Term, b: Term) -> None:
             ):
                 if isinstance(x[1], str):
                     facts.align[x[1]] = max(facts.align.get(x[1], 1), x[2])
+                facts.multiples.append((x[1], x[2]))
     else:
         _narrow(facts, a, b, 1 if op == "lt" else 0)
     facts.relations.append((a, b, op))

@@ -6,7 +6,10 @@ excluded by levels inside strongly connected components only; elsewhere the grap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import TirxError
@@ -55,8 +58,10 @@ def optimal(
         import highspy
     except ImportError:
         raise SolverMissing("exact extraction needs highspy", hint="pip install highspy") from None
-    solver = highspy.Highs()
-    solver.silent()
+    with _no_banner():
+        solver = highspy.Highs()
+    solver.setOptionValue("log_to_console", False)
+    solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 0)
     solver.setOptionValue("mip_rel_gap", 0.0)
@@ -94,6 +99,20 @@ def optimal(
             chosen[c] = graph[c][j]
     better = total(chosen, roots, price)
     return Choice(chosen, greedy.cost) if better <= total(greedy.node, roots, price) else greedy
+
+
+@contextmanager
+def _no_banner() -> Iterator[None]:
+    """Keeps the banner that the solver's constructor writes to file descriptor 1 out of the program's output."""
+    sys.stdout.flush()
+    saved, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 1)
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(null)
 
 
 def total(

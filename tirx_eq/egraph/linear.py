@@ -368,7 +368,7 @@ class Linear:
             corners = [lo * low, lo * high, hi * low, hi * high]
             lo, hi, align = min(corners), max(corners), align * by
             node = self.e.node("Mul", node, f)
-            self.facts.setdefault(node, (lo, hi, 1, _possible(lo, hi, 1)))
+            self.facts.setdefault(node, (lo, hi, align, _possible(lo, hi, align)))
         return node
 
     def factors(self, node: int) -> list[int]:

@@ -114,7 +114,10 @@ class Normal:
         node = factors[0]
         for f in factors[1:-1]:
             node = self.target.node("Mul", node, f)
-        return self.linear.atom(min(corners), max(corners), 1, "Mul", node, factors[-1])
+        align = 1
+        for f in factors:
+            align *= self.linear.facts[f][2] if f in self.linear.facts else 1
+        return self.linear.atom(min(corners), max(corners), align, "Mul", node, factors[-1])
 
     # ---- bits
 

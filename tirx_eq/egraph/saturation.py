@@ -29,6 +29,9 @@ class Budget:
     nodes: int = NODES
 
 
+DEFAULT_BUDGET = Budget()
+
+
 @dataclass(frozen=True)
 class Saturated:
     """A frozen e-graph, the names of the equalities that fired in it, and whether nothing was left to do."""
@@ -79,7 +82,8 @@ def saturate(
 ) -> Saturated:
     """The e-graph of the encoder's nodes after the rules have run.
 
-    ``facts`` are assumptions ``(a, b, kind)`` on nodes: kind ``lt`` or ``le`` (a below b) or ``eq`` (the same class).
+    ``facts`` are assumptions ``(a, b, kind)`` on nodes: kind ``lt`` or ``le`` (a below b), ``eq`` (the same
+    class), or ``al`` (a is a multiple of the number b).
     ``strength`` adds the forms of ``strength.egg``.
     """
     present = {key[0] for key in encoder.keys}

@@ -97,6 +97,11 @@ def simplify_all(
             relations.append((node(a), node(b), kind))
         except encode.TooBig:
             continue
+    for a, k in facts.multiples:
+        try:
+            relations.append((node(a), k, "al"))
+        except encode.TooBig:
+            continue
     results: list[Term] = list(terms)
     steps: tuple[str, ...] = ()
     if roots:
