@@ -6,15 +6,18 @@ of their own where they agree, and none of them has to be installed.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from ..errors import InteropError
 from .tvm_import import ImportSummary, import_object
+from .tvm_objects import load_document
 
-__all__ = ["ImportSummary", "from_tvm"]
+__all__ = ["ImportSummary", "from_tvm", "from_tvm_json"]
 
 
 def from_tvm(value: Any, *, summary: ImportSummary | None = None) -> Any:
-    """Our counterpart of an object of ``apache-tvm`` 0.26 or 0.27.
+    """Our counterpart of an object of ``apache-tvm`` 0.26 or 0.27, or of ``apache-tvm-tirx`` (module ``tvm_tirx``).
 
     ``value`` is a ``PrimFunc`` (gives a :class:`tirx_eq.ir.PrimFunc`), an ``IRModule`` (gives an
     :class:`~tirx_eq.ir.IRModule`; functions that aren't PrimFuncs are kept as they are), or any statement, expression,
@@ -23,4 +26,18 @@ def from_tvm(value: Any, *, summary: ImportSummary | None = None) -> Any:
 
     Raises InteropError if ``value`` isn't an object of TIRx.
     """
+    if type(value).__module__.split(".")[0] == "tvm_tirx":
+        save = getattr(sys.modules.get("tvm_tirx.ir"), "save_json", None)
+        if save is None:
+            raise InteropError("this tvm_tirx has no ir.save_json, through which its objects are read")
+        return from_tvm_json(str(save(value)), summary=summary)
     return import_object(value, summary)
+
+
+def from_tvm_json(text: str, *, summary: ImportSummary | None = None) -> Any:
+    """Our counterpart of what ``tvm_tirx.ir.save_json`` of ``apache-tvm-tirx`` wrote; that package isn't needed.
+
+    Its tile instructions (``tirx.cuda.tile.apply``) have no counterpart and become opaque.  Raises InteropError if
+    ``text`` is no such document.
+    """
+    return import_object(load_document(text), summary)

@@ -47,6 +47,20 @@ _BIT_NODES = {
 }  # fmt: skip
 
 
+#: Operators that ``apache-tvm-tirx`` renamed -> their names in 0.26.
+NEW_OPERATORS = {
+    **{f"tirx.gpu_{n}": f"tirx.tvm_{n}" for n in (
+        "storage_sync", "warp_shuffle", "warp_shuffle_up", "warp_shuffle_down", "warp_shuffle_xor", "warp_activemask",
+        "thread_allreduce", "thread_invariant", "load_matrix_sync", "store_matrix_sync", "mma_sync", "fill_fragment")},
+    **{f"tirx.{n}": f"tirx.tvm_{n}" for n in (
+        "stack_alloca", "stack_make_shape", "static_handle", "call_packed", "call_cpacked", "call_packed_lowered",
+        "call_cpacked_lowered", "throw_last_error", "kernel_replace_point")},
+    **{f"tirx.vector_{n}": f"tirx.vector{n}" for n in ("high", "low", "combine")},
+    "tirx.gpu_thread_return": "tirx.thread_return", "tirx.gpu_dp4a": "tirx.dp4a",
+    "tirx.gpu_thread_filter": "tirx.filter", "tirx.gpu_active_thread_selector": "tirx.selector",
+}  # fmt: skip
+
+
 @dataclass
 class ImportSummary:
     """What an import met: ``nodes`` read, and under ``opaque`` how often each thing had no counterpart here.
@@ -92,8 +106,7 @@ class Reader:
             return self._memo[handle]
         self._alive.append(value)
         self.summary.nodes += 1
-        space, _, name = key.rpartition(".")
-        entry = _READERS.get(name) if space in _NAMESPACES else None
+        entry = find_reader(key)
         try:
             made = entry(self, value) if entry else self.opaque(value, "no counterpart")
         except TirxError as e:
@@ -124,7 +137,7 @@ class Reader:
         if obj.type_key(value) is not None:
             names = [n for n in obj.field_names(value) if n not in ("ty", "op")]
             operands = [self.read(getattr(value, n, None)) for n in names]
-        return ir.Opaque(kind, tuple(operands), _text(value), _dtype_or_handle(value))
+        return ir.Opaque(kind, tuple(operands), text_of(value), _dtype_or_handle(value))
 
     def stmt(self, value: Any) -> ir.Stmt:
         """A statement; an opaque one is evaluated, so that it keeps its place."""
@@ -139,7 +152,7 @@ class Reader:
     def buffer(self, value: Any) -> ir.Buffer:
         made = self.read(value)
         if not isinstance(made, ir.Buffer):
-            raise IRError(f"{_text(value)} is not a buffer")
+            raise IRError(f"{text_of(value)} is not a buffer")
         return made
 
     def type(self, value: Any) -> Type | None:
@@ -147,27 +160,31 @@ class Reader:
         name = (obj.type_key(value) or "").rpartition(".")[2]
         if name in ("PointerType", "PtrType"):
             element = value.element_type
-            scope = value.storage_scope if name == "PointerType" else value.scope
+            scope = value.storage_scope if name == "PointerType" else _name_of(value.scope)
             inner = self.type(element)
             if isinstance(inner, ir.TensorMapType):
                 return inner  # here the type of a tensor-map parameter is that of what is passed
             if not isinstance(inner, ir.PrimType):
-                raise IRError(f"a pointer to {_text(element)}")
+                raise IRError(f"a pointer to {text_of(element)}")
             return ir.PointerType(inner, str(scope) or "global")
         if name == "TensorMapType":
             return ir.TensorMapType()
         if name == "TupleType" and not len(value.fields):
             return None
         if name != "PrimType":
-            raise IRError(f"the type {_text(value)}")
+            raise IRError(f"the type {text_of(value)}")
         return ir.PrimType(_dtype(value.dtype))
 
     def span(self, value: Any) -> Span | None:
         """The source place of a node, if it has one."""
-        place = getattr(value, "span", None)
+        place: Any = getattr(value, "span", None) or getattr(value, "loc", None)
+        if hasattr(place, "callee"):
+            place = place.callee  # what an inlined function wrote
         if place is None or not hasattr(place, "source_name"):
             return None
-        return Span(str(place.source_name.name), int(place.line), int(place.column), int(place.end_column))
+        line, column = ("line", "column") if hasattr(place, "line") else ("start_line", "start_column")
+        start = int(getattr(place, line)), int(getattr(place, column))
+        return Span(str(place.source_name.name), *start, int(place.end_column))
 
 
 def _dtype(value: Any) -> str:
@@ -186,7 +203,7 @@ def dtype_of(value: Any) -> str:
     name = (obj.type_key(ty) or "").rpartition(".")[2]
     if name == "PrimType":
         return _dtype(ty.dtype)
-    if name == "TupleType" and not len(ty.fields):
+    if name in ("NoneType", "MissingType") or (name == "TupleType" and not len(ty.fields)):
         return "void"
     if name in ("BufferType", "TensorType"):
         return _dtype(getattr(ty.dtype, "dtype", ty.dtype))
@@ -200,10 +217,10 @@ def _dtype_or_handle(value: Any) -> str:
         return "handle"
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A node as its own system prints it, shortened."""
     if isinstance(value, obj.JsonNode):
-        return str(obj.type_key(value))
+        return obj.outline(value)
     try:
         text = str(value)
     except Exception as e:
@@ -216,18 +233,33 @@ def _scalar(value: Any) -> Any:
     return int(value) if isinstance(value, ir.IntImm) else value
 
 
-def read_buffer(reader: Reader, var: Any, data: ir.Var | None = None) -> ir.Buffer:
-    """The Buffer of a variable with a buffer type, using the pointer ``data`` if its scope is the same."""
+def read_buffer(
+    reader: Reader, var: Any, data: ir.Var | None = None, addresses: tuple[ir.Expr, ...] = ()
+) -> ir.Buffer:
+    """The Buffer of a variable with a buffer type, using the pointer ``data`` if its scope is the same.
+
+    ``addresses`` is where it was allocated, if its type doesn't say so.
+    """
     ty = var.ty
     dtype = _dtype(getattr(ty.dtype, "dtype", ty.dtype))
-    scope = str(ty.storage_scope)
+    if hasattr(ty, "scope"):  # apache-tvm-tirx: tensors have neither strides nor offset
+        scope = _name_of(ty.scope)
+        rest: tuple[Any, ...] = ((), ir.IntImm("int32", 0), int(ty.data_alignment), 1, addresses)
+    else:
+        scope = str(ty.storage_scope)
+        numbers = int(ty.data_alignment), int(ty.offset_factor)
+        rest = (reader.read(ty.strides), reader.read(ty.elem_offset), *numbers, reader.read(ty.allocated_addr))
     if data is None or not isinstance(data.ty, ir.PointerType) or data.ty.storage_scope != scope:
         data = ir.Var(str(var.name), ir.PointerType(ir.PrimType(dtype), scope))
+    strides, offset, alignment, factor, allocated = rest
     return ir.Buffer(
-        data, dtype, reader.read(ty.shape), reader.read(ty.strides), reader.read(ty.elem_offset), str(var.name),
-        int(ty.data_alignment), int(ty.offset_factor), read_layout(reader, ty.layout),
-        reader.read(ty.allocated_addr), span=reader.span(var),
+        data, dtype, reader.read(ty.shape), strides, offset, str(var.name), alignment, factor,
+        read_layout(reader, ty.layout), allocated, span=reader.span(var),
     )  # fmt: skip
+
+
+def _name_of(value: Any) -> str:
+    return value if isinstance(value, str) else str(value.name)
 
 
 def read_layout(reader: Reader, value: Any) -> Any:
@@ -239,7 +271,7 @@ def read_layout(reader: Reader, value: Any) -> Any:
 
 def _read_var(reader: Reader, value: Any) -> Any:
     name = (obj.type_key(getattr(value, "ty", None)) or "").rpartition(".")[2]
-    if name == "BufferType":
+    if name in ("BufferType", "TensorType"):
         return read_buffer(reader, value)
     return ir.Var(str(value.name), reader.type(value.ty) or ir.PrimType("void"), span=reader.span(value))
 
@@ -258,30 +290,32 @@ def _read_bits(name: str) -> Callable[[Reader, Any], Any]:
 def _read_call(reader: Reader, value: Any) -> Any:
     if obj.type_key(value.op) != "ir.Op":
         return reader.opaque(value, "it calls no operator")
-    name = _op_name(value.op)
-    if name == "tirx.buffer_data" and len(value.args) == 1:
+    name = op_name(value.op)
+    if name in ("tirx.buffer_data", "tirx.tensor_data_ptr") and len(value.args) == 1:
         return reader.buffer(value.args[0]).data
     if not ir.Op.exists(name):
         return reader.opaque(value, f"the operator '{name}' is not known")
-    attrs = _read_attrs(reader, value.attrs)
+    attrs = read_attrs(reader, value.attrs)
     if len(value.ty_args):
         attrs["ty_args"] = tuple(reader.type(t) for t in value.ty_args)
     return ir.Call(dtype_of(value), ir.Op.get(name), reader.read(value.args), attrs, span=reader.span(value))
 
 
-def _op_name(op: Any) -> str:
-    """The name of an operator as 0.26 has it: 0.27 keeps some scalar ones under ``prim.``."""
+def op_name(op: Any) -> str:
+    """The name of an operator as 0.26 has it: later ones keep scalar ones under ``prim.`` and renamed others."""
     name = str(op.name)
-    return "tirx." + name.removeprefix("prim.") if name.startswith("prim.") else name
+    if name.startswith("prim."):
+        return "tirx." + name.removeprefix("prim.")
+    return NEW_OPERATORS.get(name, name)
 
 
-def _read_attrs(reader: Reader, value: Any) -> dict[str, Any]:
+def read_attrs(reader: Reader, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if obj.is_mapping(value):
         return reader.read(value)
     if obj.type_key(value) == "ir.DictAttrs":
-        inner = value.__dict__ if not isinstance(value, obj.JsonNode) else getattr(value, "dict", {})
+        inner = value.dict if isinstance(value, obj.JsonNode) else value.__dict__
         entries = inner if obj.is_mapping(inner) else {k: value[k] for k in value.keys()}
         return {str(k): reader.read(v) for k, v in entries.items()}
     return {n: reader.read(getattr(value, n)) for n in obj.field_names(value)}
@@ -377,12 +411,12 @@ def _read_assert(reader: Reader, value: Any) -> ir.AssertStmt:
 def _read_tile_call(reader: Reader, value: Any) -> ir.TilePrimitiveCall:
     dispatch = None if value.dispatch is None else str(value.dispatch)
     return ir.TilePrimitiveCall(
-        ir.Op.get(_op_name(value.op)), reader.read(value.args), reader.read(value.workspace),
+        ir.Op.get(op_name(value.op)), reader.read(value.args), reader.read(value.workspace),
         reader.read(value.config), dispatch, reader.read(value.scope), span=reader.span(value),
     )  # fmt: skip
 
 
-def _read_prim_func(reader: Reader, value: Any) -> ir.PrimFunc:
+def read_prim_func(reader: Reader, value: Any) -> ir.PrimFunc:
     params: list[ir.Var] = []
     buffer_map: dict[ir.Var, ir.Buffer] = {}
     for p in value.params:
@@ -394,7 +428,7 @@ def _read_prim_func(reader: Reader, value: Any) -> ir.PrimFunc:
         params.append(made)
     return ir.PrimFunc(
         tuple(params), buffer_map, reader.stmt(value.body), reader.type(value.ret_type),
-        _read_attrs(reader, value.attrs), span=reader.span(value),
+        read_attrs(reader, value.attrs), span=reader.span(value),
     )  # fmt: skip
 
 
@@ -409,21 +443,17 @@ def _read_module(reader: Reader, value: Any) -> ir.IRModule:
             functions[name] = func
             reader.summary.opaque[f"function {key}"] += 1
             reader.summary.reasons.setdefault(f"function {key}", "kept as it is; it is not a PrimFunc")
-    return ir.IRModule(functions, _read_attrs(reader, value.attrs))
+    return ir.IRModule(functions, read_attrs(reader, value.attrs))
 
 
 def _read_tile_layout(reader: Reader, value: Any) -> Any:
     from ..layout import Axis, Iter, TileLayout
 
     def iters(array: Any) -> list[Iter]:
-        return [Iter(reader.read(i.extent), reader.read(i.stride), Axis.get(_axis(i.axis))) for i in array]
+        return [Iter(reader.read(i.extent), reader.read(i.stride), Axis.get(_name_of(i.axis))) for i in array]
 
-    offset = {Axis.get(_axis(a)): reader.read(v) for a, v in obj.items(value.offset)}
+    offset = {Axis.get(_name_of(a)): reader.read(v) for a, v in obj.items(value.offset)}
     return TileLayout.from_iters(iters(value.shard), iters(value.replica), offset)
-
-
-def _axis(value: Any) -> str:
-    return str(value) if isinstance(value, str) else str(value.name)
 
 
 def _read_swizzle(reader: Reader, value: Any) -> Any:
@@ -442,7 +472,7 @@ def _read_compose(reader: Reader, value: Any) -> Any:
 
 
 def _read_target(reader: Reader, value: Any) -> ir.Target:
-    attrs = _read_attrs(reader, value.attrs)
+    attrs = read_attrs(reader, value.attrs)
     return ir.Target(str(value.kind.name), str(attrs.pop("arch", "")), attrs)
 
 
@@ -472,7 +502,7 @@ _READERS: dict[str, Callable[[Reader, Any], Any]] = {
     "Shuffle": lambda r, v: ir.Shuffle(r.read(v.vectors), r.read(v.indices), span=r.span(v)),
     "Let": lambda r, v: ir.Let(r.read(v.var), r.read(v.value), r.read(v.body), span=r.span(v)),
     "Call": _read_call,
-    "Op": lambda r, v: ir.Op.get(_op_name(v)),
+    "Op": lambda r, v: ir.Op.get(op_name(v)),
     "Tuple": lambda r, v: r.read(v.fields),
     "BufferLoad": _read_load, "TensorLoad": _read_load,
     "BufferRegion": _read_region, "TensorRegion": _read_region,
@@ -502,10 +532,18 @@ _READERS: dict[str, Callable[[Reader, Any], Any]] = {
     "LambdaExpr": lambda r, v: ir.LambdaExpr(r.read(v.vars), r.read(v.pred if hasattr(v, "pred") else v.body)),
     "ExecScope": lambda r, v: ir.ExecScope(SCOPE_KINDS[int(v.kind)]),
     # functions, layouts, targets
-    "PrimFunc": _read_prim_func, "IRModule": _read_module,
+    "PrimFunc": read_prim_func, "IRModule": _read_module,
     "TileLayout": _read_tile_layout, "SwizzleLayout": _read_swizzle, "ComposeLayout": _read_compose,
     "Target": _read_target,
 }  # fmt: skip
+
+
+def find_reader(key: str) -> Callable[[Reader, Any], Any] | None:
+    """What reads nodes of this type key: by the whole key for the newest generation, else by its last part."""
+    from .tvm_tirx_import import READERS as NEWEST
+
+    space, _, name = key.rpartition(".")
+    return NEWEST.get(key) or (_READERS.get(name) if space in _NAMESPACES else None)
 
 
 def _lanes(reader: Reader, value: Any) -> int:
@@ -523,10 +561,11 @@ def import_object(value: Any, summary: ImportSummary | None = None) -> Any:
         raise InteropError(
             f"a {type(value).__name__} is not an object of TVM", hint="pass a PrimFunc, an IRModule or an expression"
         )
-    space, _, name = (obj.type_key(value) or "").rpartition(".")
-    if space not in _NAMESPACES or name not in _READERS:
+    if find_reader(obj.type_key(value) or "") is None:
         raise InteropError(f"a {obj.type_key(value)} is not part of TIRx, so it can't be imported")
     try:
         return Reader(summary).read(value)
     except RecursionError:
         raise InteropError("the object is nested too deeply to be imported") from None
+    except AttributeError as e:
+        raise InteropError(f"a node lacks a field that its type has: {e}") from None

@@ -17,6 +17,25 @@ from ..errors import InteropError
 PLACE_FIELDS = ("span", "loc")
 
 
+#: Fields that hold a plain integer in place, by type key; any other integer in a document is the index of a node.
+INTEGER_FIELDS: dict[str, tuple[str, ...]] = {
+    "ir.For": ("kind",),
+    "ir.SourceLoc": ("start_line", "start_column", "end_line", "end_column"),
+    "ir.TupleGetItem": ("index",),
+    "tirx.CallFFIKernelAttr": ("num_kernel_args",),
+    "tirx.ComposeLayout": ("per_element", "swizzle_len", "atom_len", "inner_mask", "outer_mask"),
+    "tirx.TensorType": ("data_alignment",),
+    "tirx.cuda.TCGen05InstrDescriptorAttrs": ("M", "N", "K", "n_cta_groups"),
+    "tirx.cuda.TCGen05InstrDescriptorBlockScaledAttrs": ("M", "N", "K", "n_cta_groups"),
+    "tirx.cuda.TensorMapEncodeTiledAttr": (
+        "rank", "interleave", "swizzle", "l2_promotion", "oob_fill", "force_cu_dtype"
+    ),
+}  # fmt: skip
+#: Types that a document writes as their name alone and that are nothing but a name.
+NAME_TYPES = ("ffi.String", "ffi.SmallStr", "str", "DataType", "dtype", "runtime.MemoryScope", "tirx.Axis",
+              "tirx.ThreadScope")  # fmt: skip
+
+
 class JsonNode:
     """One node of a saved document; fields are attributes, and a field that refers to a node gives that node."""
 
@@ -42,8 +61,12 @@ class _Document:
 
     def field(self, index: int, name: str) -> Any:
         data = self.nodes[index].get("data")
+        if isinstance(data, str) and name == "name":
+            return data
         if not isinstance(data, dict) or name not in data:
             raise AttributeError(name)
+        if name in INTEGER_FIELDS.get(self.type_of(index), ()):
+            return data[name]
         return self.value(data[name])
 
     def value(self, reference: Any) -> Any:
@@ -65,7 +88,7 @@ class _Document:
             return None
         if kind in ("bool", "int", "float"):
             return {"bool": bool, "int": int, "float": float}[kind](data)
-        if kind in ("ffi.String", "ffi.SmallStr", "str", "DataType", "dtype"):
+        if kind in NAME_TYPES:
             return str(data)
         if kind in ("ffi.Array", "ffi.List"):
             return [self.value(i) for i in data or ()]
@@ -73,6 +96,38 @@ class _Document:
             flat = [self.value(i) for i in data or ()]
             return dict(zip(flat[::2], flat[1::2]))
         return JsonNode(self, index)
+
+
+def axes_asked(call: Any, operator: str) -> set[str]:
+    """The axes (x, y, z) that a document asks of an operator anywhere: the first argument of its calls, as text.
+
+    ``call`` is any node of the document.
+    """
+    document = call._document
+    found = set()
+    for index, entry in enumerate(document.nodes):
+        if entry["type"] == "ir.Call":
+            node = document.view(index)
+            if node.op.name == operator and len(node.args):
+                found.add(str(node.args[0].value))
+    return found
+
+
+def outline(value: Any, depth: int = 4) -> str:
+    """A node of a document as short text: its name or value, or its type with its fields."""
+    if is_sequence(value):
+        return "(" + ", ".join(outline(v, depth) for v in value) + ")"
+    if not isinstance(value, JsonNode):
+        return repr(value)
+    for name in ("name", "value"):
+        found = getattr(value, name, None)
+        if isinstance(found, (str, int, float)):
+            return repr(found) if name == "value" else str(found)
+    if depth == 0:
+        return "…"
+    names = [n for n in field_names(value) if n not in ("ty", "ty_args")]
+    inner = ", ".join(outline(getattr(value, n), depth - 1) for n in names)
+    return f"{(type_key(value) or '').rpartition('.')[2]}({inner})"
 
 
 def load_document(text: str) -> Any:
