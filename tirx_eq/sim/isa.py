@@ -92,8 +92,10 @@ def decode(program: Program) -> None:
         try:
             found, ordered = lookup(decoder, instr)
             run, kind = found.build(decoder, ordered)
-        except IndexError:
-            raise decoder.error("operands are missing") from None
+        except (IndexError, ValueError, StopIteration):
+            raise decoder.error("operands or modifiers are missing, or too many") from None
+        except (AttributeError, TypeError, AssertionError):
+            raise decoder.error("an operand is of the wrong kind") from None
         except KeyError as error:
             raise decoder.error(f"unsupported type or modifier {error}") from None
         step = Step(run, kind, instr)
