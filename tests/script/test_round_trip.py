@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirx_eq import ir
+from tirx_eq.errors import IRError
 from tirx_eq.ir import expr as ex
 from tirx_eq.layout import S, TileLayout, TLane, default_layout
 from tirx_eq.script import parse_source
@@ -73,7 +74,10 @@ def exprs(dtype, depth):
         st.builds(ir.Select, exprs("bool", depth - 1), sub, sub),
         other.flatmap(lambda d: exprs(d, depth - 1)).map(lambda e: ir.Cast(dtype, e)),
         st.builds(
-            lambda c, a, b: ir.Call(dtype, ir.Op.get("tirx.if_then_else"), (c, a, b)), exprs("bool", depth - 1), sub, sub
+            lambda c, a, b: ir.Call(dtype, ir.Op.get("tirx.if_then_else"), (c, a, b)),
+            exprs("bool", depth - 1),
+            sub,
+            sub,
         ),
         st.builds(lambda v, e, b: ex.Let(v, e, b), st.sampled_from(VARS[dtype]), sub, sub),
     ]
@@ -90,7 +94,9 @@ def statements(depth):
     not_zero = value.filter(lambda e: not no_op(e))
     simple = st.one_of(
         not_zero.map(ir.Evaluate),
-        st.builds(lambda v, i: ir.BufferStore(BUFFER, v, (ir.IntImm("int32", i),)), exprs("float32", 2), st.integers(0, 15)),
+        st.builds(
+            lambda v, i: ir.BufferStore(BUFFER, v, (ir.IntImm("int32", i),)), exprs("float32", 2), st.integers(0, 15)
+        ),
         st.builds(lambda c: ir.AssertStmt(c, "ValueError", ("a", 'quote " and \\')), exprs("bool", 1)),
     )
     if depth == 0:
@@ -205,9 +211,10 @@ def test_opaque_nodes_and_types():
     check(function(ir.Evaluate(opaque)))
     annotations = {"k": 1, "s": "text", "list": (1, 2.0, None, True), "e": ir.IntImm("int32", 4), "d": {"a": 1}}
     body = ir.Evaluate(ir.Var("v"))
-    check(function(ir.For(ir.Var("i"), ir.IntImm("int32", 0), ir.IntImm("int32", 4), "serial", body, None, annotations)))
+    zero, four = ir.IntImm("int32", 0), ir.IntImm("int32", 4)
+    check(function(ir.For(ir.Var("i"), zero, four, "serial", body, None, annotations)))
 
 
 def test_prefix_is_checked():
-    with pytest.raises(ir.IRError if hasattr(ir, "IRError") else Exception, match="can't be the name"):
+    with pytest.raises(IRError, match="can't be the name"):
         function(ir.Evaluate(ir.IntImm("int32", 1))).script(extra_config={"tirx.prefix": "import"})

@@ -4,9 +4,9 @@ A row is ``(script path, parameters, operands, result, operator)``; what is left
 
 *parameters* as in a Python signature: ``bar, count=1, *regs, pred=None``; all after ``*`` or ``*regs`` are keywords.
 A set of admissible values stands after a colon: ``cta_group:1|2=1``.
-*operands*, in the order of ``Call.args``; all parameters in order if empty.  ``x`` the parameter's value, ``*x`` all of a
-variadic one, ``?x`` x if it is given, ``#x`` 1 if x is given else 0, ``~x`` 1 if x is true else 0, ``'text'`` a constant,
-``policy`` and ``has_policy`` the cache policy made of ``cache_hint`` and ``cache_policy``.
+*operands*, in the order of ``Call.args``; all parameters in order if empty.  ``x`` the parameter's value, ``*x`` all of
+a variadic one, ``?x`` x if it is given, ``#x`` 1 if x is given else 0, ``~x`` 1 if x is true else 0, ``'text'`` a
+constant, ``policy`` and ``has_policy`` the cache policy made of ``cache_hint`` and ``cache_policy``.
 *result*: the dtype; empty for none; ``=x`` that of operand x; ``@x`` the one that parameter x names.
 *operator*: ``tirx.ptx.a_b_c`` for the path ``ptx.a.b.c`` if empty.
 
@@ -115,7 +115,8 @@ COPIES: tuple[Row, ...] = (
     ("ptx.cp_async.bulk.tensor.prefetch", "dim, tensormap_addr, cache_hint, *coords, cache_policy=None",
      "dim tensormap_addr policy has_policy *coords"),
     ("ptx.prefetch_tensormap", "tensormap_addr, space:|const|param=''"),
-    ("ptx.mapa", "ptr, rank, space:|shared::cluster='', ptx_type:u32|u64='u64', return_type='uint64'", "", "@return_type"),
+    ("ptx.mapa", "ptr, rank, space:|shared::cluster='', ptx_type:u32|u64='u64', return_type='uint64'", "",
+     "@return_type"),
 )  # fmt: skip
 
 TCGEN05: tuple[Row, ...] = (
@@ -167,8 +168,8 @@ MATRIX: tuple[Row, ...] = (
     ("ptx.mma.sp",
      "dtype, shape, A_layout, B_layout, A_dtype, B_dtype, C_dtype, multiplicand_a, a_index, multiplicand_b, b_index, "
      "accumulator, c_index, metadata, meta_index, sparse_selector, saturate",
-     "shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator c_index "
-     "metadata meta_index sparse_selector saturate", "@dtype", "tirx.ptx.mma_sp"),
+     "shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator "
+     "c_index metadata meta_index sparse_selector saturate", "@dtype", "tirx.ptx.mma_sp"),
     ("ptx.wgmma.fence", ""),
     ("ptx.wgmma.commit_group", ""),
     ("ptx.wgmma.wait_group", "n"),
@@ -263,23 +264,33 @@ CUDA: tuple[Row, ...] = (
      "@return_type"),
 )  # fmt: skip
 
-ROWS: tuple[Row, ...] = MBARRIERS + BARRIERS + COPIES + TCGEN05 + MATRIX + MEMORY + VALUES + CUDA
+_NVSHMEM_COPY = "dst, src, nelems, pe"
+_NVSHMEM_PUT_SIGNAL = "dst, src, nelems, sig_addr, signal, sig_op:set|add, pe"
+NVSHMEM: tuple[Row, ...] = (
+    ("nvshmem.my_pe", "", "", "int32"), ("nvshmem.n_pes", "", "", "int32"),
+    ("nvshmem.signal_op", "sig_addr, signal, sig_op:set|add, pe"),
+    ("nvshmem.wait_until", "ivar, cmp:eq|ne|gt|ge|lt|le, cmp_value, type='uint64_t'"),
+    ("nvshmem.quiet", ""), ("nvshmem.fence", ""), ("nvshmem.barrier_all", ""),
+    *((f"nvshmem.{name}{group}", _NVSHMEM_COPY)
+      for name in ("getmem_nbi", "putmem_nbi") for group in ("", ".warp", ".block")),
+    *((f"nvshmem.putmem_signal_nbi{group}", _NVSHMEM_PUT_SIGNAL) for group in ("", ".warp", ".block")),
+)  # fmt: skip
+
+ROWS: tuple[Row, ...] = MBARRIERS + BARRIERS + COPIES + TCGEN05 + MATRIX + MEMORY + VALUES + CUDA + NVSHMEM
 
 #: operators whose calls need code of their own (see tirx_eq/script/intrinsics.py), and other known names
 OTHER_OPERATORS = (
-    "tirx.ptx.add_f32x2", "tirx.ptx.sub_f32x2", "tirx.ptx.mul_f32x2", "tirx.ptx.fma_f32x2", "tirx.ptx.cvt", "tirx.ptx.ld",
-    "tirx.ptx.ld_acquire", "tirx.ptx.ld_relaxed", "tirx.ptx.ld_global_nc", "tirx.ptx.ld_volatile", "tirx.ptx.ld_mmio",
+    "tirx.ptx.add_f32x2", "tirx.ptx.sub_f32x2", "tirx.ptx.mul_f32x2", "tirx.ptx.fma_f32x2", "tirx.ptx.cvt",
+    "tirx.ptx.ld", "tirx.ptx.ld_acquire", "tirx.ptx.ld_relaxed", "tirx.ptx.ld_global_nc", "tirx.ptx.ld_volatile",
+    "tirx.ptx.ld_mmio",
     "tirx.ptx.atom_scalar", "tirx.ptx.mma", "tirx.ptx.mma_legacy", "tirx.ptx.ldmatrix_legacy", "tirx.ptx.cp_async_raw",
     "tirx.ptx.map_shared_rank", "tirx.cuda.ldg", "tirx.cuda.sm100_2sm_leader_smem_addr",
     *(f"tirx.cuda.iket_{n}" for n in (
         "mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token", "official_event")),
-    *(f"tirx.nvshmem.{n}" for n in (
-        "barrier_all", "fence", "getmem_nbi", "getmem_nbi_block", "getmem_nbi_warp", "my_pe", "n_pes", "putmem_nbi",
-        "putmem_nbi_block", "putmem_nbi_warp", "putmem_signal_nbi", "putmem_signal_nbi_block", "putmem_signal_nbi_warp",
-        "quiet", "signal_op", "wait_until")),
     *(f"tirx.{n}" for n in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "ctpop", "dp4a", "hypot", "ldexp",
-        "nextafter", "sinh", "vscale", "get_active_lane_mask", "ignore_loop_partition", "lookup_param", "prefetch",
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "ctpop", "dp4a", "hypot",
+        "ldexp", "nextafter", "sinh", "vscale", "get_active_lane_mask", "ignore_loop_partition",
+        "lookup_param", "prefetch",
         "q_multiply_shift", "q_multiply_shift_per_axis", "atomic_add", "buffer_offset", "mma_fill", "mma_fill_legacy",
         "mma_store", "mma_store_legacy", "timer_init_cuda", "timer_start_cuda", "timer_end_cuda", "timer_finalize_cuda",
         "tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "tvm_context_id",

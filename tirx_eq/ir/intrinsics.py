@@ -83,7 +83,7 @@ class _Table(Mapping[str, Any]):
     """Operator name -> Intrinsic (None where the call needs code of its own); rows are read when first asked for."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[str, ...] | None] = {op: None for op in OTHER_OPERATORS}
+        self._rows: dict[str, tuple[str, ...] | None] = dict.fromkeys(OTHER_OPERATORS)
         for row in ROWS:
             family, _, rest = row[0].partition(".")
             self._rows[row[4] if len(row) > 4 else f"tirx.{family}.{rest.replace('.', '_')}"] = row

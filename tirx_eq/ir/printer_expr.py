@@ -33,6 +33,8 @@ _OPERATORS: dict[type, tuple[str, int]] = {
 }  # fmt: skip
 _NOT_LEVEL, _ATOM = 3, 10
 _COMPARISONS = (ex.EQ, ex.NE, ex.LT, ex.LE, ex.GT, ex.GE)
+#: functions that the parser folds for some operands
+_FOLDED = ("floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely")
 _RESERVED = {"Axis", "range", "None", "True", "False"}
 
 
@@ -204,7 +206,8 @@ class ExprPrinter:
         return f"{self.prefix}.{name}({self.typed(e.a)}, {self.typed(e.b)})"
 
     def expr_Select(self, e: ex.Select) -> str:
-        return f"{self.prefix}.Select({self.text(e.condition)}, {self.typed(e.true_value)}, {self.typed(e.false_value)})"
+        values = f"{self.typed(e.true_value)}, {self.typed(e.false_value)}"
+        return f"{self.prefix}.Select({self.text(e.condition)}, {values})"
 
     def expr_Cast(self, e: ex.Cast) -> str:
         return f'{self.prefix}.Cast("{e.dtype}", {self.typed(e.value)})'
@@ -284,7 +287,7 @@ class ExprPrinter:
 
     def _short_call(self, e: Call) -> str | None:
         family, _, name = e.op.name.removeprefix("tirx.").rpartition(".")
-        if family.startswith(("ptx", "cuda")):
+        if family.startswith(("ptx", "cuda", "nvshmem")):
             return self._intrinsic(e)
         if e.op.name != f"tirx.{name}":
             return None
@@ -305,11 +308,20 @@ class ExprPrinter:
             return None
         if name == "address_of" and not isinstance(e.args[0], ex.BufferLoad):
             return None
-        if e.dtype != self._result(e, result):
+        if e.dtype != self._result(e, result) or (name in _FOLDED and not self._is_kept(name, e.args[0])):
             return None
         if name == "address_of" and self.is_scalar_name(e.args[0].buffer):
             return f"{self.prefix}.address_of({self.text(e.args[0])})"
         return f"{self.prefix}.{name}({', '.join(self.typed(a) for a in e.args)})"
+
+    @staticmethod
+    def _is_kept(name: str, operand: Any) -> bool:
+        """Whether the parser makes a call of a function that folds constants and integers."""
+        if isinstance(operand, (IntImm, FloatImm)):
+            return False
+        if name == "likely":
+            return True
+        return dt.is_float(operand.dtype) and not (name == "isnan" and dt.bits(operand.dtype) == 16)
 
     @staticmethod
     def _result(e: Call, rule: str) -> str:

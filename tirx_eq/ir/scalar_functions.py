@@ -13,13 +13,13 @@ _SAME = (
 )  # fmt: skip
 
 SCALAR_FUNCTIONS: dict[str, tuple[int, str]] = {
-    **{name: (1, "=0") for name in _SAME},
-    **{name: (2, "=0") for name in ("fmod", "atan2", "copysign", "hypot", "nextafter", "ldexp", "pow")},
-    **{name: (1, "?") for name in ("isnan", "isinf", "isfinite")},
+    **dict.fromkeys(_SAME, (1, "=0")),
+    **dict.fromkeys(("fmod", "atan2", "copysign", "hypot", "nextafter", "ldexp", "pow"), (2, "=0")),
+    "isnan": (1, "?"),
     "clz": (1, "int32"),
     "fma": (3, "=0"),
     "if_then_else": (3, "=1"),
-    "likely": (1, "bool"), "assume": (1, "bool"), "isnullptr": (1, "bool"),
+    "likely": (1, "=0"), "assume": (1, "bool"), "isnullptr": (1, "bool"),
     "filter": (2, "bool"), "selector": (2, "bool"),
     "undef": (0, "int32"), "vscale": (0, "int32"),
     "thread_return": (0, "void"),

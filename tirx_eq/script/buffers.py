@@ -23,8 +23,8 @@ from ..ir import (
     const,
 )
 from ..ir import dtype as dt
-from .builder import current, emit, maybe_current
 from ..ir.linear import simplified
+from .builder import current, emit, maybe_current
 from .values import as_expr, dtype_name
 
 DEFAULT = "default"
@@ -46,7 +46,10 @@ def as_shape(shape: Any) -> tuple[Expr, ...]:
 
 
 def resolve_layout(layout: Any, shape: Sequence[Expr]) -> Any:
-    """The layout meant by ``layout=``: ``"default"`` is row-major, None none; one that doesn't fit the shape is refused."""
+    """The layout meant by ``layout=``: ``"default"`` is row-major, None none.
+
+    One that doesn't fit the shape is refused.
+    """
     if layout is None:
         return None
     if isinstance(layout, str):
@@ -55,7 +58,7 @@ def resolve_layout(layout: Any, shape: Sequence[Expr]) -> Any:
         empty = any(isinstance(e, IntImm) and int(e) == 0 for e in shape)
         return None if empty else layouts.default_layout(shape)
     if isinstance(layout, layouts.Spec):
-        layout = layouts.TileLayout(layout)
+        layout = layouts.TileLayout(layout)  # type: ignore[arg-type]
     if not isinstance(layout, layouts.Layout):
         raise LayoutError(f"a {type(layout).__name__} is not a layout")
     check_admits(layout, shape)

@@ -28,8 +28,8 @@ from ..ir import (
     const,
 )
 from ..ir import dtype as dt
-from .builder import Frame, IfFrame, attr_frame, current, emit, while_frame
 from ..ir.linear import difference
+from .builder import Frame, IfFrame, attr_frame, current, emit, while_frame
 from .values import Dtype, as_expr, new_var, pointer_type
 
 #: calls that stand for statements
@@ -181,7 +181,7 @@ def launch_thread(thread: Any, extent: Any) -> Frame:
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
     """A thread axis by its tag."""
-    return IterVar(None, new_var(PrimType(dtype)), "ThreadIndex", thread_tag)  # type: ignore[arg-type]
+    return IterVar(None, new_var(PrimType(dtype)), "ThreadIndex", thread_tag)
 
 
 def _condition(value: Any, what: str) -> Expr:
@@ -219,7 +219,7 @@ def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> 
         if isinstance(type_annotation, Dtype):
             type_annotation = type_annotation()
         ty = type_annotation.ty if isinstance(type_annotation, Var) else type_annotation
-        var = new_var(ty or pointer_type(expr) or PrimType(expr.dtype))  # type: ignore[assignment]
+        var = new_var(ty or pointer_type(expr) or PrimType(expr.dtype))
     assert var is not None
     if var.dtype != expr.dtype and not (isinstance(var.ty, PointerType) and expr.dtype == "handle"):
         expr = expr.astype(var.dtype)

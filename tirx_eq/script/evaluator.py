@@ -223,7 +223,9 @@ class Evaluator:
             if not isinstance(value, Expr):
                 return not value
             if dt.kind(value.dtype) != "bool":
-                raise IRError(f"'not' needs a condition, got {value.dtype}", hint="compare the value, for example x == 0")
+                raise IRError(
+                    f"'not' needs a condition, got {value.dtype}", hint="compare the value, for example x == 0"
+                )
             return Not(value)
         if isinstance(node.op, ast.USub):
             return -value
@@ -337,6 +339,8 @@ class Evaluator:
             return
         if not isinstance(target, (ast.Tuple, ast.List)):
             raise self.fail(target, "this can't be assigned to here")
+        if isinstance(value, MetaVar):
+            value = [MetaVar(v) for v in value.value]
         with self.place(target):
             values = list(value) if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") else None
         if values is None:
@@ -383,7 +387,8 @@ def binary_op(op: type, left: Any, right: Any) -> Any:
 def compare(op: type, left: Any, right: Any) -> Any:
     """``left op right``; a comparison with an IR expression is a node, never folded."""
     a, b = _as_operand(left), _as_operand(right)
-    if not _is_ir(a, b) or op not in _COMPARE_NODES or a is None or b is None or isinstance(a, str) or isinstance(b, str):
+    plain = any(v is None or isinstance(v, str) for v in (a, b))
+    if plain or not _is_ir(a, b) or op not in _COMPARE_NODES:
         return _COMPARE[op](a, b)
     return _COMPARE_NODES[op](*match_types(a, b))
 
@@ -419,7 +424,8 @@ def reachable_from_text(module: str) -> bool:
     """Whether source text, which isn't trusted, may use a module: the script namespace, layouts, and ``math``."""
     package = __name__.split(".")[0]
     names = ("script", "script.tirx", "script.tile", "script.lang", "layout")
-    return module == "math" or module in [f"{package}.{n}" for n in names] or module.startswith(f"{package}.script.lang.")
+    known = ["math", *(f"{package}.{n}" for n in names)]
+    return module in known or module.startswith(f"{package}.script.lang.")
 
 
 def get_attribute(value: Any, name: str) -> Any:

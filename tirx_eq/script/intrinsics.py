@@ -1,4 +1,4 @@
-"""``Tx.ptx`` and ``Tx.cuda``: namespaces made of the intrinsics table, and the few calls that need code of their own."""
+"""``Tx.ptx`` and ``Tx.cuda``: namespaces made of the intrinsics table, and the few calls with code of their own."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ SPECIAL: Mapping[str, Callable[..., Any]] = {
     "ptx.ld": _load("ld", ("weak", "space", "cop"), True),
     "ptx.ld_global_nc": _load("ld_global_nc", ("cop",), True),
     "ptx.ld_acquire": _load("ld_acquire", ("scope", "space"), False),
-    "ptx.ld_relaxed": _load("ld_relaxed", ("scope", "space"), False),
+    "ptx.ld_relaxed": _load("ld_relaxed", ("scope", "space"), True),
     "ptx.ld_volatile": _ld_volatile,
     "ptx.ld_mmio": _ld_mmio,
     "ptx.atom_scalar": _atom_scalar,
@@ -272,8 +272,8 @@ SPECIAL: Mapping[str, Callable[..., Any]] = {
 
 
 def make_namespaces() -> dict[str, Namespace]:
-    """``ptx`` and ``cuda``."""
-    roots = {"ptx": Namespace("ptx"), "cuda": Namespace("cuda")}
+    """``ptx``, ``cuda`` and ``nvshmem``."""
+    roots = {name: Namespace(name) for name in ("ptx", "cuda", "nvshmem")}
     for path, intrinsic in by_script_path().items():
         family, _, rest = path.partition(".")
         maker = _tensor_copy if ".bulk.tensor." in path else _from_table

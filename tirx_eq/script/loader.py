@@ -118,8 +118,9 @@ class _Module(FunctionParser):
             return importlib.import_module("__future__")
         if not reachable_from_text(name):
             raise self.fail(
-                node, f"text can't import '{name}'", f"only {_PACKAGE}.script, {_PACKAGE}.layout and math; or give a file"
-            )
+                node, f"text can't import '{name}'",
+                f"only {_PACKAGE}.script, {_PACKAGE}.layout and math; or give a file",
+            )  # fmt: skip
         try:
             return importlib.import_module(name)
         except ImportError as e:

@@ -19,13 +19,13 @@ from .values import ConstexprAnnotation, OptionalAnnotation
 
 def captured(func: Callable[..., Any], depth: int = 2) -> dict[str, Any]:
     """Names a function can see: its module's, those it closes over, and the locals of the function that defines it."""
-    names: dict[str, Any] = dict(func.__globals__)  # type: ignore[attr-defined]
+    names: dict[str, Any] = dict(func.__globals__)
     frame = sys._getframe(depth)
     if "." in func.__qualname__ and frame.f_code.co_name != "<module>":
         # annotations and the body may use names of the defining function that aren't closed over
         names.update(frame.f_locals)
-    code = func.__code__  # type: ignore[attr-defined]
-    for name, cell in zip(code.co_freevars, func.__closure__ or ()):  # type: ignore[attr-defined]
+    code = func.__code__
+    for name, cell in zip(code.co_freevars, func.__closure__ or ()):
         try:
             names[name] = cell.cell_contents
         except ValueError:  # not assigned yet
@@ -79,7 +79,7 @@ class InlineFunction:
         if parser is None:
             raise ParseError(f"'{self.node.name}' is inline, so it can be called only in a kernel")
         arguments = self._bind(parser, args, kwargs)
-        return parser.expand(self.source, self.node, self.scope.snapshot(), arguments, None)
+        parser.expand(self.source, self.node, self.scope.snapshot(), arguments)
 
     def _bind(self, parser: FunctionParser, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         spec = self.node.args
@@ -90,10 +90,10 @@ class InlineFunction:
         empty, kinds = inspect.Parameter.empty, inspect.Parameter
         positional = [*spec.posonlyargs, *spec.args]
         first = len(positional) - len(spec.defaults)
-        parameters = [
-            kinds(a.arg, kinds.POSITIONAL_OR_KEYWORD, default=defaults.eval(spec.defaults[i - first]) if i >= first else empty)
-            for i, a in enumerate(positional)
-        ]
+        parameters = []
+        for i, a in enumerate(positional):
+            default = defaults.eval(spec.defaults[i - first]) if i >= first else empty
+            parameters.append(kinds(a.arg, kinds.POSITIONAL_OR_KEYWORD, default=default))
         if spec.vararg:
             parameters.append(kinds(spec.vararg.arg, kinds.VAR_POSITIONAL))
         for a, d in zip(spec.kwonlyargs, spec.kw_defaults):
@@ -123,9 +123,9 @@ class _LiveNames(Mapping[str, Any]):
         self._func = func
 
     def _closure(self) -> dict[str, Any]:
-        code = self._func.__code__  # type: ignore[attr-defined]
+        code = self._func.__code__
         made = {}
-        for name, cell in zip(code.co_freevars, self._func.__closure__ or ()):  # type: ignore[attr-defined]
+        for name, cell in zip(code.co_freevars, self._func.__closure__ or ()):
             try:
                 made[name] = cell.cell_contents
             except ValueError:
@@ -134,13 +134,13 @@ class _LiveNames(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         closure = self._closure()
-        return closure[name] if name in closure else self._func.__globals__[name]  # type: ignore[attr-defined]
+        return closure[name] if name in closure else self._func.__globals__[name]
 
     def __iter__(self) -> Any:
-        return iter({**self._func.__globals__, **self._closure()})  # type: ignore[attr-defined]
+        return iter({**self._func.__globals__, **self._closure()})
 
     def __len__(self) -> int:
-        return len(self._func.__globals__)  # type: ignore[attr-defined]
+        return len(self._func.__globals__)
 
 
 inline = Maker("inline")

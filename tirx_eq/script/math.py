@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ..errors import IRError
 from ..ir import (
+    EQ,
     GE,
     Broadcast,
     Buffer,
@@ -28,11 +30,11 @@ from ..ir import (
     Select,
     Shuffle,
     StringImm,
+    arith,
     call,
     cast,
     const,
 )
-from ..ir import arith
 from ..ir import dtype as dt
 from ..ir.arith import binary, match_types
 from ..ir.scalar_functions import BIT_OPERATIONS, SCALAR_FUNCTIONS
@@ -40,26 +42,76 @@ from .values import as_expr, dtype_name
 
 
 def _from_table(name: str, count: int, result: str) -> Callable[..., Expr]:
-    """A call of ``tirx.<name>`` with the operands as they are; numbers take the dtype of the first operand."""
-    follows_first = result == "=0"
+    """A call of ``tirx.<name>`` with the operands as they are."""
 
     def apply(*args: Any) -> Expr:
         if len(args) != count:
             raise IRError(f"{name} takes {count} operands, got {len(args)}")
-        first = as_expr(args[0]) if args else None
-        rest = [as_expr(a, first.dtype if follows_first and first is not None else None) for a in args[1:]]
-        values = ([first] if first is not None else []) + rest
+        operands = [as_expr(a) for a in args]
         if result.startswith("="):
-            dtype = values[int(result[1:])].dtype  # type: ignore[union-attr]
+            dtype = operands[int(result[1:])].dtype
         elif result == "?":
-            dtype = dt.with_lanes("bool", dt.lanes(values[0].dtype))  # type: ignore[union-attr]
+            dtype = dt.with_lanes("bool", dt.lanes(operands[0].dtype))
         else:
             dtype = result
-        return call(f"tirx.{name}", dtype, *values)
+        return call(f"tirx.{name}", dtype, *operands)
 
     apply.__name__ = name
     apply.__doc__ = f"A call of ``tirx.{name}``."
     return apply
+
+
+#: rounding of a constant, halves to even
+_ROUND: dict[str, Callable[[float], float]] = {
+    "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round, "nearbyint": round,
+}  # fmt: skip
+
+
+def _rounding(name: str) -> Callable[[Any], Expr]:
+    def apply(x: Any) -> Expr:
+        value = as_expr(x)
+        if dt.is_integer(value.dtype):
+            return value
+        if isinstance(value, FloatImm) and math.isfinite(value.value):
+            return FloatImm(value.dtype, float(_ROUND[name](value.value)))
+        return call(f"tirx.{name}", value.dtype, value)
+
+    apply.__name__ = name
+    apply.__doc__ = f"``tirx.{name}``; a constant is rounded at once, an integer stays as it is."
+    return apply
+
+
+def isnan(x: Any) -> Expr:
+    """Whether a value is not a number; half precision is looked at as float32."""
+    value = as_expr(x)
+    if not dt.is_float(value.dtype):
+        return const(False, "bool")
+    if isinstance(value, FloatImm):
+        return const(math.isnan(value.value), "bool")
+    if dt.bits(value.dtype) == 16:
+        value = cast(dt.with_lanes("float32", dt.lanes(value.dtype)), value)
+    return call("tirx.isnan", dt.with_lanes("bool", dt.lanes(value.dtype)), value)
+
+
+def isinf(x: Any) -> Expr:
+    """Whether a value is infinite: its absolute value is, and it is a number."""
+    value = as_expr(x)
+    if not dt.is_float(value.dtype):
+        return const(False, "bool")
+    infinite = binary(EQ, abs_(value), const(math.inf, value.dtype))
+    return arith.logical_and(infinite, arith.logical_not(isnan(value)))
+
+
+def isfinite(x: Any) -> Expr:
+    """Whether a value is a number that isn't infinite."""
+    value = as_expr(x)
+    return arith.logical_and(arith.logical_not(isinf(value)), arith.logical_not(isnan(value)))
+
+
+def likely(condition: Any) -> Expr:
+    """A condition that mostly holds."""
+    value = as_expr(condition)
+    return value if isinstance(value, IntImm) else call("tirx.likely", value.dtype, value)
 
 
 def abs_(x: Any) -> Expr:
@@ -228,7 +280,7 @@ def type_annotation(dtype: Any) -> Expr:
 
 
 def access_pointer(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any) -> Expr:
-    """A pointer for access: elements ``offset`` … ``offset + extent`` of ``data``; bit 1 of the mask reads, 2 writes."""
+    """A pointer for access to elements ``offset`` … ``offset + extent`` of ``data``; mask bit 1 reads, 2 writes."""
     kind = type_annotation(ptype) if isinstance(ptype, str) else ptype
     return call("tirx.tvm_access_ptr", "handle", kind, data, offset, extent, rw_mask)
 
@@ -295,6 +347,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "And": logical_and, "Or": logical_or, "Not": logical_not,
     "address_of": address_of, "type_annotation": type_annotation, "tvm_access_ptr": access_pointer,
     "reinterpret": reinterpret, "tvm_storage_sync": storage_sync, "ptr_byte_offset": ptr_byte_offset,
+    **{n: _rounding(n) for n in _ROUND}, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "likely": likely,
     "call_intrin": call_intrin, "break_loop": partial(call, "tirx.break_loop", "void"),
     "continue_loop": partial(call, "tirx.continue_loop", "void"), "dp4a": dp4a,
 }  # fmt: skip

@@ -15,6 +15,15 @@ from . import buffers, control, macros, math, meta, pools, scopes, tile, values
 from .builder import current, else_frame, then_frame
 from .intrinsics import make_namespaces
 
+#: binary nodes, which as ``Tx.Add(a, b)`` are made without folding
+_FOLDABLE = (
+    "Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE",
+)  # fmt: skip
+#: node classes that are in the namespace as they are
+_NODES = (
+    "IntImm", "FloatImm", "StringImm", "Var", "IterVar", "Opaque", "Op", "PrimType", "PointerType", "ExecScope",
+)  # fmt: skip
+
 
 def _either(tile_name: str, scalar: Callable[..., Any]) -> Callable[..., Any]:
     """A name that is both a tile primitive (on buffers and regions) and a scalar function."""
@@ -23,7 +32,7 @@ def _either(tile_name: str, scalar: Callable[..., Any]) -> Callable[..., Any]:
         first = args[0] if args else kwargs.get("dst", kwargs.get("src"))
         regions = isinstance(first, (Buffer, BufferRegion))
         if regions and tile_name in ("max", "min"):
-            regions = len(args) > 1 and isinstance(args[1], (Buffer, BufferRegion)) or "src" in kwargs
+            regions = isinstance(args[1] if len(args) > 1 else kwargs.get("src"), (Buffer, BufferRegion))
         if regions:
             return tile.FUNCTIONS[tile_name](*args, **kwargs)
         kwargs.pop("scope", None)
@@ -98,9 +107,9 @@ def make_table() -> dict[str, Any]:
         scalar = math.FUNCTIONS.get(name)
         table[name] = _either(name, scalar) if scalar else function
     table["select"] = tile.FUNCTIONS["select"]
-    for node in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE"):
+    for node in _FOLDABLE:
         table[node] = math.node_builder(getattr(ir, node))
-    for node in ("IntImm", "FloatImm", "StringImm", "Var", "IterVar", "Opaque", "Op", "PrimType", "PointerType", "ExecScope"):
+    for node in _NODES:
         table[node] = getattr(ir, node)
     for layout_name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "Layout", "Iter", "S", "R", "Axis"):
         table[layout_name] = getattr(layouts, layout_name)
@@ -108,7 +117,8 @@ def make_table() -> dict[str, Any]:
         "prim_func": macros.prim_func, "inline": macros.inline, "macro": macros.macro, "jit": macros.jit,
         "constexpr": values.constexpr, "Optional": values.optional, "meta_class": meta.meta_class,
         "Buffer": buffers.BufferAnnotation(), "buffer": buffers.buffer, "match_buffer": buffers.match_buffer,
-        "handle": values.handle, "ptr": values.handle, "TensorMap": values.tensor_map, "boolean": values.boolean,
+        "handle": values.handle, "ptr": values.handle, "Ptr": values.handle, "buffer_var": values.handle,
+        "buffer_decl": buffers.buffer, "TensorMap": values.tensor_map, "boolean": values.boolean,
         "void": values.void, "let": values.let, "meta_var": values.meta_var,
         "max_value": values.max_value, "min_value": values.min_value, "infinity": values.infinity,
         "device_entry": scopes.device_entry, "scope_id": scopes.scope_id, "cta_id_in_pair": scopes.cta_id_in_pair,

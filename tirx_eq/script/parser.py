@@ -7,7 +7,7 @@ statement builds is what TIRx's own front end builds from it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -16,10 +16,11 @@ from ..errors import ParseError
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IterVar, PrimFunc, PrimType, StringImm, Var, const
 from . import control
 from .buffers import BufferAnnotation, add_parameter, alloc_local, buffer_store, is_scalar, local_scalar
-from .builder import Builder, Frame, IfFrame, building, current, else_frame, evaluate_stmt, then_frame, while_frame
+from .builder import Builder, Frame, IfFrame, building, else_frame, then_frame, while_frame
 from .control import ForFrame, FrameGroup
 from .evaluator import Evaluator, Scope, as_condition, binary_op
 from .meta import is_meta_object, name_meta
+from .quoted import as_load, quoted, quoted_names, unquote_shape
 from .source import Source
 from .values import (
     ConstexprAnnotation,
@@ -87,13 +88,15 @@ class FunctionParser(Evaluator):
         if spec.vararg or spec.kwarg:
             raise self.fail(spec.vararg or spec.kwarg or node, "a kernel can't take a variable number of parameters")
         arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+        for name, value in constants.items():
+            self.scope.define(name, value)
         dtypes = self._scalar_parameters(arguments)
         for arg in arguments:
             self.builder.span = self.span(arg)
             if arg.annotation is None:
-                raise self.fail(arg, f"parameter '{arg.arg}' needs an annotation", "for example A: Tx.Buffer((128,), …)")
+                hint = "for example A: Tx.Buffer((128,), …)"
+                raise self.fail(arg, f"parameter '{arg.arg}' needs an annotation", hint)
             if arg.arg in constants:
-                self.scope.define(arg.arg, constants[arg.arg])
                 continue
             with self.place(arg.annotation):
                 self._parameter(arg, self._annotation(arg.annotation, dtypes), absent)
@@ -114,7 +117,7 @@ class FunctionParser(Evaluator):
         known = self.match_vars.get(arg.arg)
         if known is not None:
             if not isinstance(value, Var) or value.dtype != known.dtype:
-                raise self.fail(arg, f"'{arg.arg}' stands in a shape as {known.dtype}, so it can't be another type here")
+                raise self.fail(arg, f"'{arg.arg}' stands in a shape as {known.dtype}; it can't be another type here")
             value = known
         self.scope.define(arg.arg, add_parameter(arg.arg, value))
 
@@ -134,18 +137,18 @@ class FunctionParser(Evaluator):
     def _annotation(self, node: ast.expr, dtypes: Mapping[str, str]) -> Any:
         """A parameter's annotation; names quoted in a buffer's shape are variables that the shape defines."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node = _quoted(node, self)
+            node = quoted(node, self)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             sides = [s for s in (node.left, node.right) if not (isinstance(s, ast.Constant) and s.value is None)]
             return OptionalAnnotation(self._annotation(sides[0], dtypes))
         if isinstance(node, ast.Call) and isinstance(self.eval(node.func), BufferAnnotation):
             for part in [*node.args[:1], *(k.value for k in node.keywords if k.arg == "shape")]:
-                for name in _quoted_names(part, self):
+                for name in quoted_names(part, self):
                     if name not in self.match_vars and name not in self.scope.names():
                         var = Var(name, PrimType(dtypes.get(name, "int32")), span=self.span(part))
                         self.match_vars[name] = var
                         self.scope.define(name, var)
-            node = _unquote_shape(node, self)
+            node = unquote_shape(node, self)
         return self.eval(node)
 
     def _return_type(self, node: ast.expr) -> None:
@@ -380,7 +383,7 @@ class FunctionParser(Evaluator):
         return scalar
 
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
-        load = _as_load(node.target)
+        load = as_load(node.target)
         self.assign(node.target, binary_op(type(node.op), self.eval(load), self.eval(node.value)))
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -439,14 +442,11 @@ class FunctionParser(Evaluator):
             raise self.fail(node, "a function in a kernel must be inline", "decorate it with @Tx.inline")
         self.scope.define(node.name, InlineFunction(self.source, node, self.scope.snapshot(), None))
 
-    def expand(
-        self, source: Source, node: ast.FunctionDef, scope: Scope, arguments: Mapping[str, Any], caller: ast.AST | None
-    ) -> Any:
-        """Walk the body of an inline function with its parameters bound; its return value, if it ends in one."""
+    def expand(self, source: Source, node: ast.FunctionDef, scope: Scope, arguments: Mapping[str, Any]) -> None:
+        """Walk the body of an inline function with its parameters bound."""
         if self.depth >= MAX_DEPTH:
-            raise ParseError(
-                f"inline functions call each other more than {MAX_DEPTH} deep (in '{node.name}')", span=source.span(node)
-            )
+            message = f"inline functions call each other more than {MAX_DEPTH} deep (in '{node.name}')"
+            raise ParseError(message, span=source.span(node))
         saved = self.source, self.scope, self.builder.span
         self.source, self.scope = source, scope
         self.depth += 1
@@ -458,54 +458,7 @@ class FunctionParser(Evaluator):
         finally:
             self.source, self.scope, self.builder.span = saved
             self.depth -= 1
-        return None
 
 
 def _is_storable(value: Any) -> bool:
     return isinstance(value, (Expr, bool, int, float, BufferRegion))
-
-
-def _as_load(node: ast.expr) -> ast.expr:
-    made = ast.parse(ast.unparse(node), mode="eval").body
-    for part in ast.walk(made):
-        ast.copy_location(part, node)
-    return made
-
-
-def _quoted(node: ast.Constant, parser: Evaluator) -> ast.expr:
-    try:
-        made = ast.parse(node.value, mode="eval").body
-    except SyntaxError as e:
-        raise parser.fail(node, f"'{node.value}' is not an expression: {e.msg}") from None
-    for part in ast.walk(made):
-        ast.copy_location(part, node)
-    return made
-
-
-def _quoted_names(node: ast.expr, parser: Evaluator) -> list[str]:
-    """Names in the strings of a shape."""
-    names: list[str] = []
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            names += [n.id for n in ast.walk(_quoted(part, parser)) if isinstance(n, ast.Name)]
-    return names
-
-
-class _Unquote(ast.NodeTransformer):
-    def __init__(self, parser: Evaluator) -> None:
-        self.parser = parser
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        return _quoted(node, self.parser) if isinstance(node.value, str) else node
-
-
-def _unquote_shape(node: ast.Call, parser: Evaluator) -> ast.Call:
-    from copy import deepcopy
-
-    made = deepcopy(node)
-    change = _Unquote(parser)
-    made.args[:1] = [change.visit(a) for a in made.args[:1]]
-    for k in made.keywords:
-        if k.arg == "shape":
-            k.value = change.visit(k.value)
-    return made

@@ -9,8 +9,8 @@ from .. import layout as layouts
 from ..errors import IRError
 from ..ir import EQ, AttrStmt, Buffer, BufferLoad, Evaluate, IntImm, const
 from ..ir import dtype as dt
-from .builder import IfFrame, current, emit, evaluate_stmt, then_frame
 from .buffers import alloc_buffer, decl_buffer
+from .builder import IfFrame, current, emit, evaluate_stmt, then_frame
 from .intrinsics import make_namespaces
 from .math import address_of
 from .meta import meta_class
@@ -37,8 +37,9 @@ class SMEMPool:
     def __init__(self, ptr: Any = _OWN) -> None:
         self.owns_buffer = ptr is _OWN
         if self.owns_buffer:
-            self.buf = alloc_buffer((0,), "uint8", scope="shared.dyn")
-            self.ptr = self.buf.data
+            storage = alloc_buffer((0,), "uint8", scope="shared.dyn")
+            self.buf: Buffer | None = storage
+            self.ptr = storage.data
         else:
             self.buf = None
             self.ptr = ptr
@@ -202,7 +203,8 @@ def _default_tmem_layout(shape: Any) -> Any:
     rows, cols = int(shape[0]), shape[1]
     if rows == 128:
         return layouts.tmem_datapath_layout("D", rows, cols)
-    return layouts.TileLayout(layouts.S[(rows, cols) : (1 @ layouts.TLane, 1 @ layouts.TCol)])
+    spec: Any = layouts.S[(rows, cols) : (1 @ layouts.TLane, 1 @ layouts.TCol)]
+    return layouts.TileLayout(spec)
 
 
 __all__ = ["SMEMPool", "TMEMPool"]

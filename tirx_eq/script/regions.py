@@ -7,8 +7,8 @@ from typing import Any
 from ..errors import IRError
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IntImm, Ramp, Range
 from ..ir import dtype as dt
-from .buffers import store_index
 from ..ir.linear import difference
+from .buffers import store_index
 from .values import as_expr
 
 

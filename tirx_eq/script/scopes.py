@@ -42,15 +42,15 @@ def _extents(value: Any, what: str) -> tuple[Expr, ...] | None:
 
 
 def scope_id(extents: Any, parent: str, child: str, preferred: Any = None) -> Var | list[Var]:
-    """Ids of the ``child`` units in their ``parent``: one variable per extent (one if the extent is left to be inferred)."""
+    """Ids of the ``child`` units in their ``parent``: one variable per extent (one if it is left to be inferred)."""
     name = f"ids of {child} in {parent}"
     sizes = _extents(extents, name)
     wanted = _extents(preferred, name)
     if wanted is not None and (parent, child) != ("cluster", "cta"):
         raise IRError(f"{name}: preferred= is only for the CTAs of a cluster")
     ids = tuple(new_var(PrimType("int32")) for _ in range(1 if sizes is None else len(sizes)))
-    emit(ScopeIdDefStmt, ScopeIdDef(ids, sizes, parent, child, wanted))  # type: ignore[arg-type]
-    return ids[0] if len(ids) == 1 else list(ids)  # type: ignore[return-value]
+    emit(ScopeIdDefStmt, ScopeIdDef(ids, sizes, parent, child, wanted))
+    return ids[0] if len(ids) == 1 else list(ids)
 
 
 def cta_id_in_pair() -> Var:

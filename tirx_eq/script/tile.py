@@ -25,9 +25,9 @@ from ..ir import (
     Var,
     const,
 )
-from ..ir.op import TILE_PREFIX
-from .builder import Frame, current, emit
 from ..ir.linear import simplified
+from ..ir.op import TILE_PREFIX
+from .builder import Frame, current
 from .regions import as_region
 from .values import as_expr
 
@@ -47,7 +47,9 @@ SIGNATURES: dict[str, str] = {
     "select": "dst! true_value false_value pred",
     "reduce_negate": "output! input! reduce_op: reduce_axes=-1 accum=False",
     "binary_reduce": "binary_output! reduce_output! binary_input1 binary_input2 binary_op: reduce_op: reduce_axes=-1",
-    "unary_reduce": "unary_output! reduce_output! unary_input! unary_op: reduce_op: bias=None scale=None reduce_axes=-1",
+    "unary_reduce": (
+        "unary_output! reduce_output! unary_input! unary_op: reduce_op: bias=None scale=None reduce_axes=-1"
+    ),
     "binary_chain": "output! data! operand0 operand1 op0: op1: reverse1=False",
 }
 #: Order of the operands where it differs from that of the parameters.
@@ -350,7 +352,8 @@ class ComposeFrame(Frame):
                 raise IRError(f"compose_op takes tile primitives only, got {type(stmt).__name__}")
         workspace, config, dispatch = self.settings
         op = Op.get(TILE_PREFIX + "compose_op")
-        return TilePrimitiveCall(op, tuple(self.stmts), workspace, config, dispatch, ExecScope("thread"), span=self.span)
+        operands = tuple(self.stmts)
+        return TilePrimitiveCall(op, operands, workspace, config, dispatch, ExecScope("thread"), span=self.span)
 
 
 def compose_op(workspace: Any = None, dispatch: str | None = None, **config: Any) -> ComposeFrame:

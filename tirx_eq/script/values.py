@@ -1,4 +1,4 @@
-"""What the script writes for types and values: ``Tx.float32``, ``Tx.let``, ``Tx.meta_var``, conversions to expressions."""
+"""Types and values of the script: ``Tx.float32``, ``Tx.let``, ``Tx.meta_var``, conversions to expressions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ class Dtype:
             value = float(value)
         if isinstance(value, (bool, int, float)):
             if dt.is_integer(self.name) and isinstance(value, float):
-                if not value.is_integer():
-                    raise IRError(f"{value} is not a value of {self.name}")
-                value = int(value)
+                return cast(self.name, const(value))
             return const(value, self.name)
         return cast(self.name, as_expr(value))
 

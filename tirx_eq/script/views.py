@@ -14,9 +14,9 @@ from .. import layout as layouts
 from ..errors import IRError
 from ..ir import Buffer, Call, Expr, IntImm, Op, call
 from ..ir import dtype as dt
+from ..ir.linear import simplified
 from ..layout.grouping import group
 from .buffers import decl_buffer
-from ..ir.linear import simplified
 from .values import Dtype, as_expr, dtype_name
 
 
@@ -45,7 +45,7 @@ def redeclare(
 
 
 def view(buffer: Buffer, *shape: Any, layout: Any = None) -> Buffer:
-    """``view(*shape, layout=…)``: another shape (one extent may be -1); ``view(dtype)``: the same bits as other elements."""
+    """``view(*shape, layout=…)``: another shape (one extent may be -1); ``view(dtype)``: other elements."""
     if len(shape) == 1 and isinstance(shape[0], (str, Dtype)):
         return _view_dtype(buffer, dtype_name(shape[0]))
     extents = list(shape[0]) if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else list(shape)
@@ -214,7 +214,9 @@ def _multiple_of(offset: Any, n: int) -> bool:
     return rest % n == 0 and all(k % n == 0 for k in terms.values())
 
 
-def _rebuild(buffer: Buffer, shape: Sequence[Any], shard: Sequence[Any], grouped: Any, swizzle: Any, offset: Any) -> Buffer:
+def _rebuild(
+    buffer: Buffer, shape: Sequence[Any], shard: Sequence[Any], grouped: Any, swizzle: Any, offset: Any
+) -> Buffer:
     offsets = dict(grouped.offset)
     tmem = _is_tmem(buffer)
     if not tmem and offset is not None and not _commutes(swizzle, offset):
@@ -409,8 +411,9 @@ def ptr_to(buffer: Buffer, indices: Sequence[Any]) -> Expr:
 
 
 def access_ptr(
-    buffer: Buffer, access_mask: Any, ptr_type: Any = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
-) -> Expr:
+    buffer: Buffer, access_mask: Any, ptr_type: Any = "handle", content_lanes: int = 1, offset: Any = 0,
+    extent: Any = None,
+) -> Expr:  # fmt: skip
     """A pointer for reading (``"r"``) or writing (``"w"``) from element ``offset`` on."""
     from .math import type_annotation
 

@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import IRError
 from ...ir import EQ, Buffer, Call, Expr, Op, PointerType, PrimType, Var, const
 from ..buffers import decl_buffer, local_scalar
+from ..builder import current
 from ..control import bind, unroll
 from ..meta import meta_class
 from ..views import ptr_to
@@ -85,7 +86,7 @@ class MBarrier:
         if rank is None:
             emit_call("ptx.mbarrier.arrive", bar)
         else:
-            emit_call("ptx.mbarrier.arrive", bar, remote=rank, pred=True if pred is None else pred, count=count)
+            emit_call("ptx.mbarrier.arrive", bar, remote=rank, pred=_predicate(pred), count=count)
 
     def ptr_to(self, indices: Any) -> Expr:
         """The address of a slot."""
@@ -104,6 +105,14 @@ class MBarrier:
         return made
 
 
+def _predicate(pred: Any) -> Expr:
+    """The condition of a remote arrival, in a scalar as TIRx keeps it (true if none is given)."""
+    scalar = local_scalar("bool")
+    current().name(scalar.buffer, "actual_pred")
+    store(scalar, True if pred is None else pred)
+    return scalar
+
+
 class TMABar(MBarrier):
     """Barriers signaled by bulk copies: an arrival says how many bytes are expected."""
 
@@ -116,7 +125,7 @@ class TMABar(MBarrier):
         if rank is None:
             emit_call(path, bar, *more)
         else:
-            emit_call(path, bar, *more, remote=rank, pred=True if pred is None else pred)
+            emit_call(path, bar, *more, remote=rank, pred=_predicate(pred))
 
 
 class TCGen05Bar(MBarrier):
