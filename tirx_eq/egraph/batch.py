@@ -13,7 +13,7 @@ from ..errors import TirxError
 from ..ir.index import Ranges, Term, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable
-from .encode import Encoder, TooBig
+from .encode import WIDE, Encoder, TooBig
 from .linear import Form
 from .normal import Normal
 from .pieces import Cutter, Part, Piece, settled
@@ -62,7 +62,7 @@ class _Batch:
         self.optimal = optimal
         self.context = (costs, optimal)
         self.terms = TermTable(costs)
-        self.source, self.target = Encoder(), Encoder()
+        self.source, self.target = Encoder(WIDE), Encoder()
         self.normal = Normal(self.source, self.target)
         self.cutter = Cutter(self.normal.linear)
         self.rows: list[tuple[Term, Ranges, int, Form | None, list[Part], dict[int, str]] | None] = []
@@ -85,6 +85,9 @@ class _Batch:
         try:
             form = self.normal.form(self._encode(root, names, ranges, back))
             parts = self.cutter.cut(form)
+            if self.optimal and form[0] and len(parts) == 1:
+                # The constant may cancel inside the only part; the memo is worth less than the operation.
+                parts, form = [self.cutter.whole(form)], (0, form[1])
         except TooBig:
             form = None
         for part in parts:

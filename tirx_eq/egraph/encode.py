@@ -15,6 +15,8 @@ from .cost import CostTable, is_pow2
 
 LIMIT = 1 << 62
 """Constants and ranges beyond this stay out of the e-graph: its integers have 64 bits."""
+WIDE = 1 << 4096
+"""The limit of encoders whose nodes only Python sees."""
 
 BINARY = ("Add", "Mul", "Div", "Mod", "TDiv", "TMod", "And", "Or", "Xor", "Shl", "Shr", "Min", "Max",
           "Lt", "Le", "Eq", "Ne", "LAnd", "LOr")  # fmt: skip
@@ -41,10 +43,10 @@ Key = tuple[Any, ...]
 class Encoder:
     """Hash-consed nodes ``(operator, operands…)``: operands are node numbers, constants, or a name and its range.
 
-    ``private`` makes variables of the same range and number interchangeable across terms (see ``simplify``); the name
-    in the e-graph is then the given alias.
+    ``limit`` bounds constants and ranges: what goes to the e-graph must fit its 64 bits.
     """
 
+    limit: int = LIMIT
     nodes: dict[Key, int] = field(default_factory=dict)
     keys: list[Key] = field(default_factory=list)
 
@@ -60,18 +62,18 @@ class Encoder:
         return self.keys[n][1] if self.keys[n][0] == "K" else None
 
     def number(self, k: int) -> int:
-        if not -LIMIT <= k <= LIMIT:
+        if not -self.limit <= k <= self.limit:
             raise TooBig
         return self.node("K", k)
 
     def variable(self, name: str, lo: int, hi: int) -> int:
-        if not (-LIMIT <= lo and hi <= LIMIT):
+        if not (-self.limit <= lo and hi <= self.limit):
             raise TooBig
         return self.number(lo) if lo == hi else self.node("V", name, lo, hi)
 
     def with_k(self, op: str, a: int, k: int) -> int:
         """``op`` with a constant second operand."""
-        if not -LIMIT <= k <= LIMIT:
+        if not -self.limit <= k <= self.limit:
             raise TooBig
         return self.node(op, a, k)
 
@@ -152,7 +154,7 @@ def _remainder(e: Encoder, a: int, k: int, where: Term) -> int:
 def _amount(k: int, where: Term) -> int:
     if k < 0:
         raise EvaluationError(f"shift amount {k} is negative in {show(where)[:120]}")
-    if k > 60:
+    if k > 4096:
         raise TooBig
     return 1 << k
 

@@ -77,6 +77,10 @@ class Cutter:
             groups = [*apart, (names, terms)]
         return [self.part(tuple(terms)) for _, terms in groups]
 
+    def whole(self, form: Form) -> Part:
+        """``form`` with its constant as one part."""
+        return Part(*self._local(self.linear.build(form)), False)
+
     def part(self, terms: tuple[tuple[int, int], ...]) -> Part:
         """One group of terms as a part; a group of negative terms is negated."""
         known = self._parts.get(terms)

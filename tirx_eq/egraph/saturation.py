@@ -13,7 +13,7 @@ from .rules import INDEX_FILES, STRENGTH_FILE
 
 ROUNDS = 8
 """Rounds of the equality phase: the normal form leaves little to do, and more rounds were never seen to help it."""
-ROUNDS_ALONE = 24
+ROUNDS_ALONE = 10
 """Rounds when the rules work without the normal form."""
 NODES = 20_000
 NODES_PER_INPUT_NODE = 60

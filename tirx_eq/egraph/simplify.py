@@ -77,7 +77,7 @@ def simplify_all(
         check(t)
     variables_checked([*terms, *assume], ranges)
     facts = gather(assume, ranges)
-    source, encoder = encode.Encoder(), encode.Encoder()
+    source, encoder = encode.Encoder(encode.WIDE), encode.Encoder()
     normal = Normal(source, encoder, facts.align)
 
     def node(term: Term) -> int:
