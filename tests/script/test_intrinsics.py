@@ -101,3 +101,17 @@ def test_every_operator_is_registered():
     assert all(ir.Op.exists(name) for name in INTRINSICS)
     families = {n.split(".")[1] for n in INTRINSICS if n.count(".") == 2}
     assert families == {"ptx", "cuda", "nvshmem"}
+
+
+def test_operands_of_the_call_itself_are_accepted():
+    """TIRx's printer writes all operands by position, in their order in the call."""
+    bar = ir.Var("bar", ir.PointerType(ir.PrimType("uint64"), "shared"))
+    expect = TABLE["ptx.mbarrier.arrive.expect_tx"]
+    assert build_call(expect, [bar, 128, "", "", "shared", 0, 0], {}) == build_call(expect, [bar, 128], {})
+    load = TABLE["ptx.tcgen05.ld"]
+    regs = [ir.Var("r0"), ir.Var("r1")]
+    assert build_call(load, [bar, 0, 0, "32x32b", 2, False, *regs], {}) == build_call(
+        load, [bar, *regs], {"shape": "32x32b", "num": 2}
+    )
+    with pytest.raises(IRError, match="doesn't take 7 positional"):
+        build_call(expect, [bar, 128, "", "", "shared", 1, 0], {})

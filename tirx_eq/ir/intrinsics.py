@@ -118,18 +118,49 @@ def by_script_path() -> dict[str, Intrinsic]:
 def build_call(intrinsic: Intrinsic, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The Call of an intrinsic with Python or IR values as arguments.
 
-    Raises IRError for a missing, unknown or inadmissible argument.
+    The operands of the call itself are accepted too, all positional, as TIRx's printer writes them.  Raises IRError for
+    a missing, unknown or inadmissible argument.
     """
     from .expr import Call
     from .op import Op
 
-    bound = bind_arguments(intrinsic, args, kwargs)
+    try:
+        bound = bind_arguments(intrinsic, args, kwargs)
+    except IRError:
+        raw = None if kwargs else _raw_call(intrinsic, args)
+        if raw is None:
+            raise
+        return raw
     _derive(intrinsic, bound)
     operands: list[Any] = []
     for token in intrinsic.operands:
         operands.extend(_operand(token, bound))
     values = tuple(as_operand(o) for o in operands)
     return Call(_result_type(intrinsic, bound), Op.get(intrinsic.op), values)
+
+
+def _raw_call(intrinsic: Intrinsic, args: Sequence[Any]) -> Any:
+    """The call with exactly these operands, if some arguments make it; else None."""
+    from .expr import Call
+    from .op import Op
+
+    if len(args) <= sum(p.kind == "positional" and p.default is REQUIRED for p in intrinsic.parameters):
+        return None
+    try:
+        operands = tuple(as_operand(a) for a in args)
+    except IRError:
+        return None
+    for given in _optional_sets(intrinsic):
+        values = _match_operands(intrinsic, operands, given)
+        if values is None:
+            continue
+        try:
+            call = Call(_result_type(intrinsic, values), Op.get(intrinsic.op), operands)
+        except (IRError, KeyError):
+            continue
+        if arguments_of(call) is not None:
+            return call
+    return None
 
 
 def bind_arguments(intrinsic: Intrinsic, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,9 +298,8 @@ def arguments_of(call: Any) -> tuple[Intrinsic, list[Any], dict[str, Any]] | Non
     intrinsic = INTRINSICS.get(call.op.name)
     if intrinsic is None or call.attrs:
         return None
-    optional = [t[1:] for t in intrinsic.operands if t[0] == "?"]
-    for given in itertools.product((False, True), repeat=len(optional)):
-        values = _match_operands(intrinsic, call.args, {n for n, g in zip(optional, given) if g})
+    for given in _optional_sets(intrinsic):
+        values = _match_operands(intrinsic, call.args, given)
         if values is None:
             continue
         args, kwargs = _as_arguments(intrinsic, values, call)
@@ -279,6 +309,13 @@ def arguments_of(call: Any) -> tuple[Intrinsic, list[Any], dict[str, Any]] | Non
         except IRError:
             continue
     return None
+
+
+def _optional_sets(intrinsic: Intrinsic) -> Iterable[set[str]]:
+    """All ways to give or leave out the optional operands."""
+    optional = [t[1:] for t in intrinsic.operands if t[0] == "?"]
+    for given in itertools.product((False, True), repeat=len(optional)):
+        yield {n for n, g in zip(optional, given) if g}
 
 
 def _match_operands(intrinsic: Intrinsic, args: Sequence[Any], given: set[str]) -> dict[str, Any] | None:

@@ -106,6 +106,8 @@ def invoke(name: str, scope: str | ExecScope | None, args: Sequence[Any], kwargs
     exec_scope = asked if asked is not None else scope
     if not isinstance(exec_scope, ExecScope):
         exec_scope = ExecScope(exec_scope or "thread")
+    if name == "gemm_async" and len(args) > 3 and not isinstance(args[3], (Buffer, BufferRegion, type(None))):
+        args = [*args[:3], None, None, *args[3:]]  # flags right after B, as TIRx's printer writes them
     bound = _bind(name, args, kwargs)
     parameters = _parameters(name)
     first = parameters[0][0]
