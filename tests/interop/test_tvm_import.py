@@ -8,7 +8,7 @@ tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed, so nothing
 pytest.importorskip("tvm.tirx", reason="this apache-tvm has no TIRx")
 
 from tvm.script import tirx as T  # noqa: E402
-from tvm_oracle import PROGRAMS, REJECTED_BY_027, ROOT, example_for_tvm, load, load_source, ours, theirs  # noqa: E402
+from tvm_oracle import EXAMPLES, PROGRAMS, REJECTED_BY_027, ROOT, load, ours, parsed_by_tvm  # noqa: E402
 
 from tirx_eq import ir  # noqa: E402
 from tirx_eq.errors import InteropError  # noqa: E402
@@ -18,22 +18,11 @@ from tirx_eq.layout import ComposeLayout, from_json  # noqa: E402
 from tirx_eq.script import parse_source  # noqa: E402
 
 IS_027 = not tvm.__version__.startswith("0.26")
-EXAMPLES = {"gemm_single_tile": "gemm", "scale": "scale"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("theirs")
-
-
-def parsed_by_tvm(name, folder):
-    """The function of a program or example as TVM parses it; skips what this version rejects, if it still does."""
-    text, func = (example_for_tvm(name), EXAMPLES[name]) if name in EXAMPLES else (theirs(name), name)
-    if IS_027 and name in REJECTED_BY_027:
-        with pytest.raises(Exception, match=REJECTED_BY_027[name]):
-            load_source(text, name, folder)
-        pytest.skip(f"TVM {tvm.__version__} doesn't parse this program: {REJECTED_BY_027[name]} is not what it was")
-    return getattr(load_source(text, name, folder), func)
 
 
 def parsed_here(name):

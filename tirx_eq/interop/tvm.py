@@ -10,10 +10,11 @@ import sys
 from typing import Any
 
 from ..errors import InteropError
+from .tvm_export import export_object
 from .tvm_import import ImportSummary, import_object
 from .tvm_objects import load_document
 
-__all__ = ["ImportSummary", "from_tvm", "from_tvm_json"]
+__all__ = ["ImportSummary", "from_tvm", "from_tvm_json", "to_tvm"]
 
 
 def from_tvm(value: Any, *, summary: ImportSummary | None = None) -> Any:
@@ -32,6 +33,16 @@ def from_tvm(value: Any, *, summary: ImportSummary | None = None) -> Any:
             raise InteropError("this tvm_tirx has no ir.save_json, through which its objects are read")
         return from_tvm_json(str(save(value)), summary=summary)
     return import_object(value, summary)
+
+
+def to_tvm(value: Any) -> Any:
+    """The live object of the ``tvm`` that is installed (0.26 or 0.27) for a function, module, statement, expression,
+    buffer or layout of ours.
+
+    What an import left opaque goes back as it came.  ``to_tvm(from_tvm(f))`` is structurally equal to ``f`` as TVM
+    judges it.  Raises InteropError if TVM isn't installed, or has nothing for a node.
+    """
+    return export_object(value)
 
 
 def from_tvm_json(text: str, *, summary: ImportSummary | None = None) -> Any:

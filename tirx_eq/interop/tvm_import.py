@@ -41,7 +41,7 @@ _STATEMENT_CALLS: dict[str, Callable[..., ir.Stmt]] = {
     "tirx.break_loop": ir.Break, "tirx.continue_loop": ir.Continue, "tirx.ret": ir.Return,
 }  # fmt: skip
 #: Nodes of 0.27 that are calls here.
-_BIT_NODES = {
+BIT_NODES = {
     "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "BitwiseNot": "bitwise_not",
     "LShift": "shift_left", "RShift": "shift_right",
 }  # fmt: skip
@@ -298,7 +298,25 @@ def _read_call(reader: Reader, value: Any) -> Any:
     attrs = read_attrs(reader, value.attrs)
     if len(value.ty_args):
         attrs["ty_args"] = tuple(reader.type(t) for t in value.ty_args)
-    return ir.Call(dtype_of(value), ir.Op.get(name), reader.read(value.args), attrs, span=reader.span(value))
+    made = ir.Call(dtype_of(value), ir.Op.get(name), reader.read(value.args), attrs, span=reader.span(value))
+    if made.dtype == "handle" and obj.type_key(value.ty) == "ir.PointerType":
+        ty = reader.type(value.ty)
+        if ty != pointer_type(made):
+            object.__setattr__(made, "_pointer_type", ty)  # for the exporter
+    return made
+
+
+def pointer_type(call: ir.Call) -> ir.PointerType:
+    """The type of the pointer that a call gives, where the operator and its arguments tell it."""
+    name = call.op.name
+    if name == "tirx.address_of" and isinstance(call.args[0], ir.BufferLoad):
+        buffer = call.args[0].buffer
+        return ir.PointerType(ir.PrimType(buffer.dtype), buffer.scope)
+    scope = "global"
+    if name in ("tirx.tvm_access_ptr", "tirx.ptr_byte_offset", "tirx.handle_add_byte_offset"):
+        pointers = (a.ty for a in call.args if isinstance(a, ir.Var) and isinstance(a.ty, ir.PointerType))
+        scope = next((p.storage_scope for p in pointers), scope)
+    return ir.PointerType(ir.PrimType("void"), scope)
 
 
 def op_name(op: Any) -> str:
@@ -370,7 +388,11 @@ def _read_decl_buffer(reader: Reader, value: Any) -> ir.DeclBuffer:
         return ir.DeclBuffer(reader.buffer(value.buffer), span=reader.span(value))
     shared = pointer if isinstance(pointer, ir.Var) else None
     buffer = read_buffer(reader, value.buffer, shared)
-    return ir.DeclBuffer(reader.remember(value.buffer, buffer), pointer, span=reader.span(value))
+    made = ir.DeclBuffer(reader.remember(value.buffer, buffer), pointer, span=reader.span(value))
+    if obj.type_key(value.data) == "ir.Call" and shared is not None:
+        # all views share one pointer here; TVM says through which one, and the exporter says it again
+        object.__setattr__(made, "_view_of", reader.buffer(value.data.args[0]))
+    return made
 
 
 def _read_scope_id_def(reader: Reader, value: Any) -> ir.ScopeIdDef:
@@ -491,7 +513,7 @@ _READERS: dict[str, Callable[[Reader, Any], Any]] = {
     "FloatImm": lambda r, v: ir.FloatImm(dtype_of(v), float(v.value), span=r.span(v)),
     "StringImm": lambda r, v: ir.StringImm(str(v.value), span=r.span(v)),
     **{cls.__name__: _read_binary(cls) for cls in _BINARY},
-    **{node: _read_bits(name) for node, name in _BIT_NODES.items()},
+    **{node: _read_bits(name) for node, name in BIT_NODES.items()},
     "Not": lambda r, v: ir.Not(r.read(v.a), span=r.span(v)),
     "Select": lambda r, v: ir.Select(
         r.read(v.condition), r.read(v.true_value), r.read(v.false_value), span=r.span(v)
