@@ -54,6 +54,18 @@ def gemm(*changes: tuple[str, str]):
     return parse_source(text, "gemm.py")["gemm"]
 
 
+def ts(*changes: tuple[str, str]):
+    """The single-tile GEMM with A read from tensor memory."""
+    return gemm(
+        ("tmem[:, :], A_s[:, :], B_s[:, :], accum=False, dispatch=\"tcgen05\"",
+         "tmem[:, :], A_t[:, :], B_s[:, :], accum=False, dispatch=\"tcgen05_ts\""),
+        ("    tmem = Tx.decl",
+         "    A_t = Tx.decl_buffer((128, 64), \"float16\", scope=\"tmem\", allocated_addr=tmem_addr[0], "
+         "layout=TileLayout(S[(128, 64) : (1 @ TLane, 1 @ TCol)]))\n    tmem = Tx.decl"),
+        *changes,
+    )  # fmt: skip
+
+
 def with_operands(func, op: str, **changes: str):
     """The function with operands of its ``op`` calls replaced by another operand of the same call (for what the parser
     wouldn't let through)."""
@@ -229,6 +241,36 @@ WITNESSES = {
     "mma transposed": lambda: gemm((MMA + ", accum=False", "tmem[:, 0:64], A_s[:, :], B_s[0:64, :], transB=True, accum=False")),
     "mma to transposed lanes": lambda: gemm(
         ("S[(128, 128) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 128) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
+    "mma of a pair without one": lambda: gemm(
+        (MMA + ', accum=False, dispatch="tcgen05", cta_group=1',
+         'tmem[:, :], A_s[:, :], B_s[0:64, :], accum=False, dispatch="tcgen05", cta_group=2')),
+    "mma, A in tensor memory": lambda: ts(),
+    "mma, A in tensor memory, by a warp's threads": lambda: ts(("        if Tx.ptx.elect_sync():\n", "        if lane_id < 2:\n")),
+    "mma, all in tensor memory": lambda: ts(("A_t[:, :], B_s[:, :]", "A_t[:, :], A_t[:, :]")),
+    "mma, A in tensor memory, to registers": lambda: ts(
+        ("tmem[:, :], A_t", "D_wg[:, :], A_t"),
+        ("    D_reg = Tx.alloc_local((128,), \"float32\")\n", ""),
+        ("    D_wg = D_reg.view(128, 128, layout=row_per_thread)\n", ""),
+        ("    tmem = Tx.decl", "    D_reg = Tx.alloc_local((128,), \"float32\")\n"
+         "    D_wg = D_reg.view(128, 128, layout=row_per_thread)\n    tmem = Tx.decl")),
+    "mma, A in tensor memory, of words": lambda: ts(
+        ('(128, 64), "float16", scope="tmem"', '(128, 64), "uint16", scope="tmem"')),
+    "mma, A in tensor memory, of a pair": lambda: ts(
+        ('A_t[:, :], B_s[:, :], accum=False, dispatch="tcgen05_ts", cta_group=1',
+         'A_t[:, :], B_s[0:64, :], accum=False, dispatch="tcgen05_ts", cta_group=2')),
+    "mma, A in tensor memory, 32 rows": lambda: ts(("tmem[:, :], A_t[:, :]", "tmem[0:32, :], A_t[0:32, :]")),
+    "mma, A in tensor memory, other shapes": lambda: half(ts(), "gemm_async", "C"),
+    "mma, A in tensor memory, to transposed lanes": lambda: ts(
+        ("S[(128, 128) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 128) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
+    "mma, A in tensor memory transposed": lambda: ts(
+        ("tmem[:, :], A_t[:, :], B_s[:, :], accum", "tmem[0:64, 0:64], A_t[0:64, :], B_s[0:64, :], transA=True, accum")),
+    "mma, A in tensor memory in transposed lanes": lambda: ts(
+        ("S[(128, 64) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 64) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
+    "mma, A in tensor memory, plain B": lambda: ts(
+        ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
+    "mma of plain A": lambda: gemm(
+        ('A_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'A_s = pool.alloc((128, 64), "float16")')),
+    "mma of B in tensor memory": lambda: gemm((MMA, "tmem[:, :], A_s[:, :], tmem[:, 0:64]")),
     "mma of plain B": lambda: gemm(
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
@@ -267,7 +309,8 @@ def seen() -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for make in WITNESSES.values():
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
-    for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
+    for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
+                         (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found

@@ -71,8 +71,12 @@ def dtype_range(dtype: str) -> tuple[int, int]:
 
 @dataclass
 class IndexScope:
-    """Names and inclusive ranges of the variables of a kernel's index expressions."""
+    """Names and inclusive ranges of the variables of a kernel's index expressions.
 
+    ``bounds`` encloses a term over the ranges; with it a narrowing conversion of a value that fits is seen through.
+    """
+
+    bounds: Callable[[Term, dict[str, tuple[int, int]]], tuple[int, int]] | None = None
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     sources: dict[str, Expr] = field(default_factory=dict)
     _names: dict[Any, str] = field(default_factory=dict)
@@ -121,19 +125,13 @@ class IndexScope:
             return (_CALLS[e.op.name], self._term(e.args[0]), self._term(e.args[1]))
         if isinstance(e, Call) and e.op.name == "tirx.bitwise_not" and dt.kind(e.dtype) == "int":
             return ("sub", -1, self._term(e.args[0]))
-        if isinstance(e, Cast) and self._widens(e):
-            return self._term(e.value)
+        if isinstance(e, Cast) and dt.kind(e.value.dtype) in ("int", "uint", "bool"):
+            inner = self._term(e.value)
+            low, high = dtype_range(e.value.dtype) if self.bounds is None else self.bounds(inner, self.ranges)
+            into = dtype_range(e.dtype)
+            if into[0] <= low and high <= into[1]:
+                return inner
         return self.name(e)
-
-    @staticmethod
-    def _widens(e: Cast) -> bool:
-        """A conversion that keeps every value of its operand's type."""
-        source = e.value.dtype
-        if dt.kind(source) not in ("int", "uint", "bool"):
-            return False
-        low, high = dtype_range(source)
-        into = dtype_range(e.dtype)
-        return into[0] <= low and high <= into[1]
 
     def expr(self, term: Term, dtype: str = "int32") -> Expr:
         """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ from ..ir import IntImm, Var, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import InstructionDescriptor, MatrixDescriptor, element_address
-from .conditions.gemm import F16_KINDS, MMA_K, mma_shape
+from .conditions.gemm import cells, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
 from .context import CallContext
 from .equation import Points, points_of
 from .indices import Indices
-from .program import Block, If, Index, Instruction, Pointer, walk
+from .program import Block, Index, Instruction, Pointer, walk
 from .shared import shared_address
 from .storage import MAX_SHARED, SHARED_ALIGN
 
@@ -38,14 +37,47 @@ def matrix_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
 
 
 def _check(c: CallContext, block: Block, indices: Indices, points: Points, base: int) -> tuple[str | None, int]:
-    m, n, k = mma_shape(c)
+    """What is wrong at one point, if anything, and how many operand elements were compared."""
+    kind, shape = kind_of(c), mma_shape(c)
+    assert kind is not None
     issuer = int(np.flatnonzero(c.active.mask)[0])
     values = {name: int(np.broadcast_to(v, (points.threads,))[issuer]) for name, v in points.values.items()}
     values[indices.scope.name(shared_address())] = base
     at_point = {v: p[issuer] for v, p in points.by_var().items()}
+    known, multiplied = _registers(block, indices, values)
+    if len(multiplied) != shape.k // kind.k:
+        return f"{len(multiplied)} multiplications for K = {shape.k}", 0
+    tmem = c.operands["C"]
+    column = int(cells(tmem, tmem.places(c.lowest()))[0].min())
+    accumulate = const(c.call.operand("accum"))
+    count = 0
+    for step, (at, a, b, idesc, enable) in enumerate(multiplied):
+        decoded = InstructionDescriptor.decode(known[idesc], kind.name)
+        if decoded != instruction_descriptor(c):
+            return f"the instruction descriptor means {decoded}", count
+        if _address(at, indices, values) != column:
+            return "the accumulator's address is not that of its first column", count
+        wanted = int(accumulate) if step == 0 and isinstance(accumulate, IntImm) else 1 if step else -1
+        if known[enable] != wanted:
+            return f"multiplication {step} {'adds to' if known[enable] else 'overwrites'} the accumulator", count
+        for name, operand in (("A", a), ("B", b)):
+            if isinstance(operand, Pointer):
+                problem = _tmem_operand(c, _address(operand, indices, values), step, kind.k)
+            else:
+                problem = _shared_operand(c, name, MatrixDescriptor.decode(known[operand]), step, base, at_point)
+            if problem:
+                return problem, count
+            count += c.operands[name].size * kind.k // shape.k
+    return None, count
+
+
+def _registers(block: Block, indices: Indices, values: dict[str, Any]) -> tuple[dict[object, int], list[tuple[Any, ...]]]:
+    """Constants in registers, and the operands of the multiplications in order."""
     known: dict[object, int] = {}
     multiplied = []
-    for node in _instructions(block):
+    for node in walk(block):
+        if not isinstance(node, Instruction):
+            continue
         if node.opcode == "mov.b64":
             low, high = (_value(i, indices, values) for i in node.operands[1])  # type: ignore[union-attr]
             known[node.operands[0]] = high << 32 | low
@@ -57,47 +89,43 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
             known[node.operands[0]] = int(same) if isinstance(x, int) else -1
         elif node.opcode.startswith("tcgen05.mma"):
             multiplied.append(node.operands)
-    if len(multiplied) != k // MMA_K:
-        return f"{len(multiplied)} multiplications for K = {k}", 0
-    types = F16_KINDS[c.operands["A"].dtype, c.operands["C"].dtype]
-    column = int(c.operands["C"].places({})["TCol"].min())
-    accumulate = const(c.call.operand("accum"))
-    count = 0
-    for step, (at, a, b, idesc, enable) in enumerate(multiplied):
-        decoded = InstructionDescriptor.decode(known[idesc], "f16")
-        if decoded != InstructionDescriptor("f16", m, n, types[0], types[0], types[1]):
-            return f"the instruction descriptor means {decoded}", count
-        assert isinstance(at, Pointer)
-        if int(evaluate_many(indices.term(at.expr), values)) != column:
-            return "the accumulator's address is not that of its first column", count
-        wanted = int(accumulate) if step == 0 and isinstance(accumulate, IntImm) else 1 if step else -1
-        if known[enable] != wanted:
-            return f"multiplication {step} {'adds to' if known[enable] else 'overwrites'} the accumulator", count
-        for name, register in (("A", a), ("B", b)):
-            problem = _operand(c, name, MatrixDescriptor.decode(known[register]), step, base, at_point)
-            if problem:
-                return problem, count
-            count += c.operands[name].shape[0] * MMA_K
-    return None, count
+    return known, multiplied
 
 
-def _operand(
+def _address(at: object, indices: Indices, values: dict[str, Any]) -> int:
+    assert isinstance(at, Pointer)
+    return int(evaluate_many(indices.term(at.expr), values))
+
+
+def _shared_operand(
     c: CallContext, name: str, descriptor: MatrixDescriptor, step: int, base: int, at: dict[Var, np.ndarray]
 ) -> str | None:
-    o = c.operands[name]
-    rows, depth = o.shape
-    address = (o.places(at)["byte"] + o.root.offset + base).reshape(rows, depth)
-    row, k = np.meshgrid(np.arange(rows), np.arange(MMA_K), indexing="ij")
-    read = np.asarray(element_address(descriptor, "K", o.bits, row, k))  # type: ignore[arg-type]
-    bad = np.argwhere(read != address[:, step * MMA_K : (step + 1) * MMA_K])
+    """Every element of the slice: where the descriptor reads it, and where the layout has it."""
+    o, kind = c.operands[name], kind_of(c)
+    assert kind is not None
+    major = "MN" if transposed(c, name) else "K"
+    address = matrix_addresses(o, major == "K", at) + base  # type: ignore[arg-type]
+    row, k = np.meshgrid(np.arange(address.shape[0]), np.arange(kind.k), indexing="ij")
+    read = np.asarray(element_address(descriptor, major, o.bits, row, k))  # type: ignore[arg-type]
+    bad = np.argwhere(read != address[:, step * kind.k : (step + 1) * kind.k])
     if not len(bad):
         return None
     i, j = (int(v) for v in bad[0])
-    return f"slice {step} of '{name}': element [{i}, {step * MMA_K + j}] is read from byte {int(read[i, j])}"
+    return f"slice {step} of '{name}': element (row {i}, k {step * kind.k + j}) is read from byte {int(read[i, j])}"
 
 
-def _instructions(block: Block) -> Iterator[Instruction]:
-    yield from (n for n in walk(block) if isinstance(n, Instruction) and not isinstance(n, If))
+def _tmem_operand(c: CallContext, address: int, step: int, depth: int) -> str | None:
+    """A in tensor memory: lane and cell of every element of the slice, from its address on."""
+    a = c.operands["A"]
+    places = a.places(c.lowest())
+    cell, part = (v.reshape(a.shape)[:, step * depth : (step + 1) * depth] for v in cells(a, places))
+    lane = places["TLane"].reshape(a.shape)[:, :1]
+    row = np.arange(a.shape[0])[:, None]
+    k = np.arange(depth)[None, :]
+    per = 32 // a.bits
+    expected_lane = row if a.shape[0] == 128 else row % 16 + 32 * (row // 16)
+    right = (cell == address + k // per).all() and (part == k % per).all() and (lane == expected_lane).all()
+    return None if right else f"slice {step} of 'A' is not at column {address} of tensor memory"
 
 
 def _value(i: object, indices: Indices, values: dict[str, Any]) -> int:

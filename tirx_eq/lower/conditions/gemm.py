@@ -1,4 +1,4 @@
-"""Conditions on matrix multiplication with tcgen05.mma (PTX ISA 9.7.16)."""
+"""Conditions on matrix multiplication with tcgen05.mma, dense kinds (PTX ISA 9.7.16)."""
 
 from __future__ import annotations
 
@@ -6,37 +6,111 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...errors import PtxError
 from ...ir import Expr, const
 from ...prove.validate import validate
-from ...ptx.descriptor import MatrixDescriptor, element_address
-from ...ptx.swizzle_modes import SWIZZLES, swizzle_of_code
-from ..context import CallContext
-from .registry import OPTIONS, coordinate, holds, holds_at, in_space
+from ...ptx.descriptor import MMA_K, InstructionDescriptor, MatrixDescriptor, element_address
+from ...ptx.idesc import check_shape
+from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
+from ...ptx.target import target_has
+from ..context import CallContext, Operand
+from .registry import coordinate, holds, in_space
 
-OPTIONS["swizzle"] = lambda c: [m.code for m in SWIZZLES.values()]
 
-F16_KINDS = {
-    ("float16", "float32"): ("f16", "f32"), ("bfloat16", "float32"): ("bf16", "f32"), ("float16", "float16"): ("f16", "f16"),
+@dataclass(frozen=True)
+class Kind:
+    """A dense kind of tcgen05.mma, and the PTX names of the types of A, B and D."""
+
+    name: str
+    a: str
+    b: str
+    d: str
+
+    @property
+    def k(self) -> int:
+        """Elements of K that one instruction takes."""
+        return MMA_K[self.name]
+
+
+_EIGHT_BIT = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+_BYTES = {"int8": "s8", "uint8": "u8"}
+
+#: (A, B, D) -> kind.  PTX ISA 9.7.16.2, table of kinds; f32 operands are read as tf32.
+KINDS: dict[tuple[str, str, str], Kind] = {
+    ("float16", "float16", "float32"): Kind("f16", "f16", "f16", "f32"),
+    ("float16", "float16", "float16"): Kind("f16", "f16", "f16", "f16"),
+    ("bfloat16", "bfloat16", "float32"): Kind("f16", "bf16", "bf16", "f32"),
+    ("float32", "float32", "float32"): Kind("tf32", "tf32", "tf32", "f32"),
+    ("tfloat32", "tfloat32", "float32"): Kind("tf32", "tf32", "tf32", "f32"),
+    **{(a, b, d): Kind("f8f6f4", x, y, z) for a, x in _EIGHT_BIT.items() for b, y in _EIGHT_BIT.items()
+       for d, z in (("float32", "f32"), ("float16", "f16"))},
+    **{(a, b, "int32"): Kind("i8", x, y, "s32") for a, x in _BYTES.items() for b, y in _BYTES.items()},
 }  # fmt: skip
-MMA_K = 16  # elements of 16 bits that one tcgen05.mma takes along K (32 bytes; PTX ISA 9.7.16.2)
 
 
-def mma_shape(c: CallContext) -> tuple[int, int, int]:
-    """(M, N, K) of a gemm_async call with operands that are not transposed."""
+def kind_of(c: CallContext) -> Kind | None:
+    """The kind that takes the call's dtypes."""
+    a, b, d = (c.operands[n].dtype for n in "ABC")
+    return KINDS.get((a, b, d))
+
+
+def transposed(c: CallContext, name: str) -> bool:
+    """Whether operand A or B is stored with K outermost (MN-major)."""
+    return bool(int(const(c.call.operand(f"trans{name}"))))  # type: ignore[call-overload]
+
+
+def cta_group(c: CallContext) -> int:
+    """1, or 2 for a pair of CTAs that multiply together."""
+    return int(c.call.config.get("cta_group", 1))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows of A that this CTA has, columns of D, depth; ``pair_m`` counts the rows of all CTAs of the group."""
+
+    m: int
+    n: int
+    k: int
+    pair_m: int
+
+
+def mma_shape(c: CallContext) -> Shape:
+    """The shape of the product.  In a pair each CTA has its own rows of A and half of the columns in its B."""
     a, b = c.operands["A"].shape, c.operands["B"].shape
-    return a[0], b[0], a[1]
+    m, k = reversed(a) if transposed(c, "A") else a
+    n = b[1] if transposed(c, "B") else b[0]
+    return Shape(m, n * cta_group(c), k, m * cta_group(c))
 
 
-def _matrix(c: CallContext) -> str | None:
+def instruction_descriptor(c: CallContext) -> InstructionDescriptor:
+    """The 32-bit descriptor of the call: types, shape, majorness."""
+    kind, shape = kind_of(c), mma_shape(c)
+    assert kind is not None
+    return InstructionDescriptor(
+        kind.name, shape.pair_m, shape.n, kind.a, kind.b, kind.d, transposed(c, "A"), transposed(c, "B")
+    )
+
+
+def _matrices(c: CallContext) -> str | None:
     for name in ("A", "B", "C"):
         if len(c.operands[name].shape) != 2:
             return f"'{name}' has extents {list(c.operands[name].extents)}, not two that exceed 1"
     return None
 
 
-@holds("A and B in shared memory")
-def _ab_shared(c: CallContext) -> str | None:
-    return in_space(c.operands["A"], "shared") or in_space(c.operands["B"], "shared")
+@holds("A in shared memory")
+def _a_shared(c: CallContext) -> str | None:
+    return in_space(c.operands["A"], "shared")
+
+
+@holds("A in tensor memory")
+def _a_tmem(c: CallContext) -> str | None:
+    return in_space(c.operands["A"], "tmem")
+
+
+@holds("B in shared memory")
+def _b_shared(c: CallContext) -> str | None:
+    return in_space(c.operands["B"], "shared")
 
 
 @holds("accumulator in tensor memory")
@@ -44,136 +118,207 @@ def _c_tmem(c: CallContext) -> str | None:
     return in_space(c.operands["C"], "tmem")
 
 
-@holds("kind::f16 takes the dtypes")
-def _f16(c: CallContext) -> str | None:
+@holds("a dense kind takes the dtypes")
+def _kind(c: CallContext) -> str | None:
     a, b, d = (c.operands[n].dtype for n in "ABC")
-    return None if a == b and (a, d) in F16_KINDS else f"A is {a}, B is {b}, the accumulator {d}"
+    kind = kind_of(c)
+    if kind is None:
+        return f"no dense kind takes A of {a}, B of {b} and an accumulator of {d}"
+    if kind.name == "i8" and not target_has(c.target, "tcgen05.i8"):
+        return f"{c.target} has no kind::i8"
+    return None
 
 
-@holds("cta_group is 1")
-def _group1(c: CallContext) -> str | None:
-    group = c.call.config.get("cta_group", 1)
-    return None if int(group) == 1 else f"cta_group is {group}"
-
-
-@holds("M is 64 or 128")
-def _m(c: CallContext) -> str | None:
-    reason = _matrix(c)
-    if reason:
-        return reason
-    m = c.operands["A"].shape[0]
-    return None if m in (64, 128) else f"M is {m}"
-
-
-@holds("N is a multiple of 16 up to 256")
-def _n(c: CallContext) -> str | None:
-    reason = _matrix(c)
-    if reason:
-        return reason
-    n = c.operands["B"].shape[0]
-    return None if n % 16 == 0 and 16 <= n <= 256 else f"N is {n}"
-
-
-@holds("K is a multiple of 16")
-def _k(c: CallContext) -> str | None:
-    reason = _matrix(c)
-    if reason:
-        return reason
-    k = c.operands["A"].shape[1]
-    return None if k % MMA_K == 0 else f"K is {k}"
+@holds("the CTAs of the group are there")
+def _group(c: CallContext) -> str | None:
+    group = cta_group(c)
+    if group not in (1, 2):
+        return f"cta_group is {group}, not 1 or 2"
+    ctas = c.launch.cluster[0] * c.launch.cluster[1] * c.launch.cluster[2]
+    return None if group == 1 or ctas % 2 == 0 else f"cta_group is 2, but a cluster has {ctas} CTA"
 
 
 @holds("shapes of A, B and C agree")
 def _shapes(c: CallContext) -> str | None:
-    reason = _matrix(c)
-    if reason:
+    if (reason := _matrices(c)) is not None:
         return reason
     a, b, d = (c.operands[n].shape for n in "ABC")
-    return None if a[1] == b[1] and d == (a[0], b[0]) else f"A is {list(a)}, B is {list(b)}, C is {list(d)}"
+    depth = b[0] if transposed(c, "B") else b[1]
+    shape = mma_shape(c)
+    if depth == shape.k and d == (shape.m, shape.n):
+        return None
+    return f"A is {list(a)}, B is {list(b)}, C is {list(d)}" + (" in a pair of CTAs" if cta_group(c) == 2 else "")
 
 
-@holds("neither operand is transposed")
-def _not_transposed(c: CallContext) -> str | None:
-    for name in ("transA", "transB"):
-        if int(const(c.call.operand(name))):  # type: ignore[call-overload]
-            return f"{name} is set"
+@holds("the kind has the shape")
+def _legal_shape(c: CallContext) -> str | None:
+    if (reason := _matrices(c)) is not None:
+        return reason
+    kind, shape = kind_of(c), mma_shape(c)
+    if kind is None:
+        return "no kind takes the dtypes"
+    if shape.k % kind.k:
+        return f"K is {shape.k}, not a multiple of {kind.k}"
+    group = cta_group(c)
+    legal = (64, 128) if group == 1 else (128, 256)
+    if shape.pair_m not in legal:
+        return f"M is {shape.pair_m}, not {legal[0]} or {legal[1]}"
+    try:
+        check_shape(kind.name, shape.pair_m, shape.n, group, narrow_b=transposed(c, "B") and kind.k == 32)
+        instruction_descriptor(c)
+    except PtxError as error:
+        return f"N is {shape.n}: {error.message}"
     return None
+
+
+@holds("A is K-major")
+def _a_k_major(c: CallContext) -> str | None:
+    return "transA is set" if transposed(c, "A") else None
+
+
+def cells(o: Operand, places: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(32-bit column, element within it) of tensor-memory places: TCol counts elements of the buffer's dtype."""
+    bit = places["TCol"] * o.bits
+    return bit // 32, bit % 32 // o.bits
+
+
+def _accumulator_places(shape: Shape, group: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lane and column of D[m][n]: PTX ISA 9.7.16, data path layouts D (M = 128), F (64), A (256), B (pair of 64)."""
+    m, n = shape.m, shape.n
+    row, column = np.unravel_index(np.arange(m * n), (m, n))
+    if group == 2 and shape.pair_m == 128:
+        return row + 64 * (column >= n // 2), column % (n // 2)
+    return (row if m == 128 else row % 16 + 32 * (row // 16)), column
 
 
 @holds("the accumulator has the datapath layout")
 def _accumulator(c: CallContext) -> str | None:
-    """Lane and column of D[m][n]: PTX ISA 9.7.16, data path layouts D (M = 128) and F (M = 64)."""
     d = c.operands["C"]
-    if d.root.space != "tmem" or len(d.shape) != 2:
+    if d.root.space != "tmem" or _matrices(c) is not None:
         return "the accumulator is not a matrix in tensor memory"
-    places = d.places({})
+    places = d.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{d.buffer.name}' has no layout on TLane and TCol"
-    m, n = np.unravel_index(np.arange(d.size), d.shape)
-    lane = m if d.shape[0] == 128 else (m % 16) + 32 * (m // 16)
-    bad = np.flatnonzero((places["TLane"] != lane) | (places["TCol"] - places["TCol"][0] != n))
+    lane, column = _accumulator_places(mma_shape(c), cta_group(c))
+    cell, part = cells(d, places)
+    bad = np.flatnonzero((places["TLane"] != lane) | (cell - cell[0] != column) | (part != 0))
     if not len(bad):
         return None
     k = int(bad[0])
     return (
-        f"D{coordinate(d, k)} is at lane {int(places['TLane'][k])}, column {int(places['TCol'][k])}; "
-        f"the tensor core puts it at lane {int(lane[k])}, column {int(places['TCol'][0]) + int(n[k])}"
+        f"D{coordinate(d, k)} is at lane {int(places['TLane'][k])}, column {int(cell[k])}; "
+        f"the tensor core puts it at lane {int(lane[k])}, column {int(cell[0]) + int(column[k])}"
     )
+
+
+@holds("A lies in tensor memory as the tensor core reads it")
+def _a_datapath(c: CallContext) -> str | None:
+    """A[m][k]: the rows in the lanes of D's rows, elements packed along K (PTX ISA 9.7.16, and CUTLASS)."""
+    a = c.operands["A"]
+    if a.root.space != "tmem" or _matrices(c) is not None:
+        return "A is not a matrix in tensor memory"
+    places = a.places(c.lowest())
+    if "TLane" not in places or "TCol" not in places:
+        return f"'{a.buffer.name}' has no layout on TLane and TCol"
+    row, k = np.unravel_index(np.arange(a.size), a.shape)
+    lane = row if a.shape[0] == 128 else row % 16 + 32 * (row // 16)
+    first = places["TCol"][0]
+    bad = np.flatnonzero((places["TLane"] != lane) | (places["TCol"] - first != k))
+    if len(bad):
+        e = int(bad[0])
+        return f"A{coordinate(a, e)} is at lane {int(places['TLane'][e])}, element {int(places['TCol'][e])} of the lane"
+    return None if first * a.bits % 32 == 0 else "A doesn't begin at a whole column"
 
 
 @dataclass(frozen=True)
 class KSlice:
-    """16 elements of K of an operand: its descriptor when everything it depends on is lowest, and its first byte."""
+    """The elements of K of one instruction: descriptor with everything at its lowest, and the slice's first byte."""
 
     descriptor: MatrixDescriptor
     start: Expr
 
 
-def k_slices(c: CallContext, name: str, code: int) -> list[KSlice] | str:
-    """The K slices of an operand under a swizzle mode, or why the mode doesn't describe it.
+def matrix_addresses(o: Operand, by_rows: bool, at: dict[object, np.ndarray]) -> np.ndarray:
+    """Byte addresses of an operand as an array [row along M or N, k], from the shared block's start."""
+    byte = (o.places(at)["byte"] + o.root.offset).reshape(o.shape)  # type: ignore[arg-type]
+    return byte if by_rows else byte.T
 
-    The operand is K-major (rows along M or N, K contiguous).  LBO, SBO and the starts are read off its layout; then every
-    element's address is compared with what the descriptor means (PTX ISA 9.7.16.4, canonical layouts).  Starts are bytes
-    from the shared block's start, which is aligned to the largest pattern; the tile itself must be, too.
-    """
-    o, mode = c.operands[name], swizzle_of_code(code)
-    if mode.name == "128B_ATOM_32B":
-        return "the 32-byte-atom swizzle is for MN-major operands"
-    if o.root.space != "shared" or len(o.shape) != 2:
+
+def k_slices(c: CallContext, name: str) -> list[KSlice] | str:
+    """The K slices of a shared operand under the first swizzle mode that describes it, or why none does."""
+    reasons = []
+    for mode in ("128B", "64B", "32B", "none", "128B_ATOM_32B"):
+        found = _slices(c, name, SWIZZLES[mode])
+        if not isinstance(found, str):
+            return found
+        reasons.append(f"with swizzle {mode}, {found}")
+    return "; ".join(reasons)
+
+
+def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
+    """LBO, SBO and the starts are read off the operand's layout; then every element's address is compared with what the
+    descriptor means (PTX ISA 9.7.16.4, canonical layouts).  The tile must begin at a whole swizzle pattern."""
+    o, kind = c.operands[name], kind_of(c)
+    if o.root.space != "shared" or len(o.shape) != 2 or kind is None:
         return f"'{o.name}' is not a matrix in shared memory"
-    rows, depth = o.shape
-    if depth % MMA_K:
-        return f"K is {depth}, not a multiple of {MMA_K}"
-    address = (o.places(c.lowest())["byte"] + o.root.offset).reshape(rows, depth)
-    per16 = 128 // o.bits
-    sbo = int(address[8, 0] - address[0, 0]) if rows > 8 else 8 * max(16, mode.span)
-    lbo = int(address[0, per16] - address[0, 0]) if mode.name == "none" else 16
+    major = "MN" if transposed(c, name) else "K"
+    if mode.name == "128B_ATOM_32B" and (major == "K" or kind.name != "tf32"):
+        return "the mode is for MN-major tf32"
+    if mode.name not in ("none", "128B_ATOM_32B") and major == "MN" and kind.name == "tf32":
+        return "MN-major tf32 needs the 32-byte atom"
+    address = matrix_addresses(o, major == "K", c.lowest())  # type: ignore[arg-type]
+    rows, depth = address.shape
+    if depth % kind.k:
+        return f"K is {depth}, not a multiple of {kind.k}"
+    lbo, sbo = _distances(address, major, mode, o.bits)
     if sbo <= 0 or lbo <= 0 or sbo % 16 or lbo % 16:
-        return f"the strides between row groups ({sbo} bytes) or 16-byte columns ({lbo}) are not multiples of 16"
+        return f"the distances between its parts ({lbo} and {sbo} bytes) are not multiples of 16"
     scope = c.scope_with()
     tile = c.term(o.byte_offset(0) + o.root.offset, scope)
     if validate(("mod", tile, mode.pattern), 0, scope.ranges).status != "equal":
-        return f"'{o.name}' may begin off the {mode.pattern}-byte boundary that swizzle {mode.name} needs"
+        return f"'{o.name}' may begin off the {mode.pattern}-byte boundary"
     found = []
-    row, k = np.meshgrid(np.arange(rows), np.arange(MMA_K), indexing="ij")
-    for step in range(0, depth, MMA_K):
-        descriptor = MatrixDescriptor(int(address[0, step]), lbo, sbo, mode.name)
-        wanted = np.asarray(element_address(descriptor, "K", o.bits, row, k))  # type: ignore[arg-type]
-        bad = np.argwhere(wanted != address[:, step : step + MMA_K])
+    row, k = np.meshgrid(np.arange(rows), np.arange(kind.k), indexing="ij")
+    for step in range(0, depth, kind.k):
+        try:
+            descriptor = MatrixDescriptor(int(address[0, step]), lbo, sbo, mode.name)
+        except PtxError as error:
+            return error.message
+        wanted = np.asarray(element_address(descriptor, major, o.bits, row, k))  # type: ignore[arg-type]
+        bad = np.argwhere(wanted != address[:, step : step + kind.k])
         if len(bad):
             i, j = (int(v) for v in bad[0])
+            at = [i, step + j] if major == "K" else [step + j, i]
             return (
-                f"element [{i}, {step + j}] of '{o.name}' is at byte {int(address[i, step + j])}, "
-                f"the descriptor with swizzle {mode.name} reads byte {int(wanted[i, j])}"
+                f"element {at} of '{o.name}' is at byte {int(address[i, step + j])}, "
+                f"the descriptor reads byte {int(wanted[i, j])}"
             )
-        found.append(KSlice(descriptor, o.byte_offset(step) + o.root.offset))
+        found.append(KSlice(descriptor, o.byte_offset(step if major == "K" else step * rows) + o.root.offset))
     return found
 
 
-def _canonical(c: CallContext, name: str, code: int) -> str | None:
-    found = k_slices(c, name, code)
+def _distances(address: np.ndarray, major: str, mode: SwizzleMode, bits: int) -> tuple[int, int]:
+    """(leading, stride) byte offsets as the layout has them; 16 or the packed distance where only one part exists."""
+    rows, depth = address.shape
+
+    def step(row: int, k: int, packed: int) -> int:
+        return int(address[row, k] - address[0, 0]) if row < rows and k < depth else packed
+
+    per16 = 128 // bits
+    if major == "K":
+        return (step(0, per16, 16) if mode.name == "none" else 16), step(8, 0, 8 * max(16, mode.span))
+    if mode.name == "none":
+        return step(0, 8, 128), step(per16, 0, 128)
+    return step(mode.span * 8 // bits, 0, 16), step(0, mode.rows, mode.rows * mode.span)
+
+
+@holds("A has matrix descriptors")
+def _a_descriptors(c: CallContext) -> str | None:
+    found = k_slices(c, "A")
     return found if isinstance(found, str) else None
 
 
-holds_at("A is in the canonical layout")(lambda c, code: _canonical(c, "A", code))
-holds_at("B is in the canonical layout")(lambda c, code: _canonical(c, "B", code))
+@holds("B has matrix descriptors")
+def _b_descriptors(c: CallContext) -> str | None:
+    found = k_slices(c, "B")
+    return found if isinstance(found, str) else None

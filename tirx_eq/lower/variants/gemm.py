@@ -3,62 +3,68 @@
 from __future__ import annotations
 
 from ...errors import LoweringError
-from ...ir import IntImm, cast, const
-from ...ptx.descriptor import InstructionDescriptor
-from ..conditions.gemm import F16_KINDS, MMA_K, KSlice, k_slices, mma_shape
+from ...ir import IntImm, Var, cast, const
+from ..conditions.gemm import cells, cta_group, instruction_descriptor, k_slices, kind_of, mma_shape
 from ..context import CallContext
 from ..machine import B200, Price
-from ..program import Block, If, Index, Node, Pointer, Temp, instruction
+from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
 from ..shared import shared_address
 from .base import Variant
 from .tmem import tmem_base
 
 
-def instruction_descriptor(c: CallContext) -> InstructionDescriptor:
-    """The 32-bit descriptor of the call: types, shape, both operands K-major."""
-    m, n, _ = mma_shape(c)
-    a, d = F16_KINDS[c.operands["A"].dtype, c.operands["C"].dtype]
-    return InstructionDescriptor("f16", m, n, a, a, d)
-
-
-def slices_of(c: CallContext, name: str, code: int) -> list[KSlice]:
-    """The K slices of operand ``name``."""
-    found = k_slices(c, name, code)
+def _descriptors(c: CallContext, name: str, nodes: list[Node]) -> list[Operand]:
+    """Registers with the descriptors of a shared operand's K slices."""
+    found = k_slices(c, name)
     if isinstance(found, str):
         raise LoweringError(found, span=c.span)
-    return found
+    temps: list[Operand] = []
+    for piece in found:
+        template = piece.descriptor.template
+        # The start address fills the low 14 bits of the field, so it can be added: shared addresses are below 2^18.
+        low = (shared_address() + c.resolve(piece.start)) // 16 + (template & 0xFFFFFFFF)
+        temp = Temp("b64")
+        nodes.append(instruction("mov.b64", temp, (Index(low), Index(const(template >> 32, "int64")))))
+        temps.append(temp)
+    return temps
 
 
-def emit_mma(c: CallContext, parameters: tuple[int, ...]) -> Block:
-    """One tcgen05.mma per 16 elements of K; the first overwrites the accumulator unless ``accum`` is set."""
-    (code,) = parameters
+def _tmem_slices(c: CallContext, base: Var) -> list[Operand]:
+    """Addresses of A's K slices in tensor memory; one instruction takes 8 columns."""
+    a, kind = c.operands["A"], kind_of(c)
+    assert kind is not None
+    first = int(cells(a, a.places(c.lowest()))[0].min())
+    columns = kind.k * a.bits // 32
+    return [Pointer(base + (first + k * columns)) for k in range(mma_shape(c).k // kind.k)]
+
+
+def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
+    """One tcgen05.mma per slice of K; the first overwrites the accumulator unless ``accum`` is set."""
+    kind = kind_of(c)
+    assert kind is not None
     idesc = Temp("b32")
     nodes: list[Node] = [instruction("mov.b32", idesc, instruction_descriptor(c).encode())]
-    slices = []
-    for name in ("A", "B"):
-        temps = []
-        for piece in slices_of(c, name, code):
-            template = piece.descriptor.template
-            # The start address fills the low 14 bits of the field, so it can be added: shared addresses are below 2^18.
-            low = (shared_address() + c.resolve(piece.start)) // 16 + (template & 0xFFFFFFFF)
-            temp = Temp("b64")
-            nodes.append(instruction("mov.b64", temp, (Index(low), Index(const(template >> 32, "int64")))))
-            temps.append(temp)
-        slices.append(temps)
+    if a_in_tmem:
+        load_a, a_base = tmem_base(c, c.operands["A"], "tmem_a")
+        nodes.append(load_a)
+        left = _tmem_slices(c, a_base)
+    else:
+        left = _descriptors(c, "A", nodes)
+    right = _descriptors(c, "B", nodes)
     tmem = c.operands["C"]
     load_base, base = tmem_base(c, tmem)
     nodes.append(load_base)
-    at = Pointer(base + int(tmem.places({})["TCol"].min()))
+    at = Pointer(base + int(cells(tmem, tmem.places(c.lowest()))[0].min()))
     accumulate = const(c.call.operand("accum"))
     yes, first = Temp("pred"), Temp("pred")
-    if len(slices[0]) > 1:
+    if len(left) > 1:
         nodes.append(instruction("setp.eq.u32", yes, 0, 0))
     if isinstance(accumulate, IntImm):
         nodes.append(instruction("setp.ne.u32", first, int(accumulate), 0))
     else:
         nodes.append(instruction("setp.ne.u32", first, Index(cast("int32", c.resolve(accumulate))), 0))
-    for k, (a, b) in enumerate(zip(*slices)):
-        opcode = "tcgen05.mma.cta_group::1.kind::f16"
+    opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}"
+    for k, (a, b) in enumerate(zip(left, right)):
         nodes.append(instruction(opcode, at, a, b, idesc, first if k == 0 else yes))
     if c.scope == "warp":
         elected = Temp("pred")
@@ -66,12 +72,18 @@ def emit_mma(c: CallContext, parameters: tuple[int, ...]) -> Block:
     return tuple(nodes)
 
 
-def price_mma(c: CallContext, parameters: tuple[int, ...]) -> Price:
+def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
     """Tensor-core cycles, or shared-memory bandwidth for the operands if that is more (128 bytes per cycle)."""
-    m, n, k = mma_shape(c)
-    math = 2 * m * n * k / B200.mma_f16 * (2 if m == 64 else 1)
-    operands = (m + n) * k * 2 / B200.shared_bytes
-    return Price(issue=3 * k // MMA_K + 6, tensor=max(math, operands))
+    kind, shape = kind_of(c), mma_shape(c)
+    assert kind is not None
+    rate = B200.mma_f16 * kind.k / 16  # the rate is per byte of operand row: 32 bytes of K take equal time
+    math = 2 * shape.m * shape.n * shape.k / rate * (2 if shape.pair_m == 64 else 1)
+    b_bytes = shape.n // cta_group(c) * shape.k * c.operands["B"].bits / 8
+    a_bytes = 0 if a_in_tmem else shape.m * shape.k * c.operands["A"].bits / 8
+    return Price(issue=3 * shape.k // kind.k + 6, tensor=max(math, (a_bytes + b_bytes) / B200.shared_bytes))
 
 
-GEMMS = (Variant("Tcgen05Mma", ("swizzle",), price_mma, emit_mma, ("cta_group",)),)
+GEMMS = (
+    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False), ("cta_group",)),
+    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True), ("cta_group",)),
+)

@@ -14,11 +14,11 @@ TMEM_BASE_RANGE = (0, 511)
 LANE = 1 << 16  # a TMEM address has the lane in bits 31-16, the column in bits 15-0
 
 
-def tmem_base(c: CallContext, o: Operand) -> tuple[Define, Var]:
+def tmem_base(c: CallContext, o: Operand, name: str = "tmem_base") -> tuple[Define, Var]:
     """The node that reads the address of a tensor-memory buffer, and the variable that has it from there on."""
     address = o.root.address
     assert address is not None
-    base = Var("tmem_base", "int32")  # type: ignore[arg-type]
+    base = Var(name, "int32")  # type: ignore[arg-type]
     return Define(base, c.resolve(address), TMEM_BASE_RANGE), base
 
 
