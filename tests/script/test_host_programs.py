@@ -44,6 +44,26 @@ def test_closures_and_globals():
     assert [int(i) for i in f.body.indices] == [3, 15]
 
 
+def test_decorator_with_arguments_sees_the_same_names():
+    shape = (8,)
+
+    @Tx.prim_func(private=True)
+    def f(A: Tx.Buffer(shape, "int8")):
+        A[0] = 1
+
+    assert "global_symbol" not in f.attrs and f.name == "main"
+    assert next(iter(f.buffer_map.values())).const_shape() == (8,)
+
+
+def test_constants_of_the_ir_are_numbers_to_python():
+    @Tx.prim_func
+    def f(A: Tx.Buffer((2, 4), "int32")):
+        values = Tx.meta_var([k * k for k in range(A.shape[1])])
+        A[0, len(A.shape)] = values[A.shape[0]]
+
+    assert int(f.body.value) == 4 and [int(i) for i in f.body.indices] == [0, 2]
+
+
 def test_both_spellings_give_the_same():
     @Tx.prim_func
     def older(A: Tx.Buffer((64,), "float32"), B: Tx.Buffer((64,), "float32")):

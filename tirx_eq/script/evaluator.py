@@ -27,17 +27,24 @@ from .tile import ScopeNamespace
 from .values import MetaVar, as_expr
 from .views import BUFFER_ATTRIBUTES
 
+
+def host_range(*bounds: Any) -> range:
+    """Python's range; constants of the IR are numbers here."""
+    return range(*(int(b) if isinstance(b, IntImm) else b for b in bounds))
+
+
 #: Python builtins that a kernel may use on host values.
 BUILTINS: dict[str, Any] = {
     name: getattr(builtins, name)
     for name in (
         "abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "filter", "float", "frozenset",
         "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min",
-        "next", "oct", "ord", "pow", "print", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str",
+        "next", "oct", "ord", "pow", "print", "repr", "reversed", "round", "set", "slice", "sorted", "str",
         "sum", "tuple", "type", "zip", "ValueError", "TypeError", "RuntimeError", "AssertionError", "KeyError",
         "IndexError", "object",
     )
 }  # fmt: skip
+BUILTINS["range"] = host_range
 #: A comprehension stops after as many steps; a kernel has no use for more.
 MAX_STEPS = 1_000_000
 

@@ -279,6 +279,7 @@ def make_namespaces() -> dict[str, Namespace]:
         maker = _tensor_copy if ".bulk.tensor." in path else _from_table
         roots[family].add(rest, partial(maker, intrinsic))
     for path, function in SPECIAL.items():
+        function.__qualname__ = path  # which Python names in its messages about arguments
         family, _, rest = path.partition(".")
         roots[family].add(rest, function)
     return roots

@@ -45,14 +45,14 @@ def prim_func(
     if s_tir:
         raise ParseError("s_tir kernels (schedulable blocks) are not part of TIRx here")
 
-    def decorate(f: Callable[..., Any], depth: int = 3) -> PrimFunc:
+    def decorate(f: Callable[..., Any], depth: int = 2) -> PrimFunc:
         source, node = source_of(f)
         made = FunctionParser(source, captured(f, depth)).parse(node, private=private)
         if persistent:
             made = made.with_attr("tirx.persistent_kernel", True)
         return made
 
-    return decorate if func is None else decorate(func)
+    return decorate if func is None else decorate(func, 3)
 
 
 prim_func.parses_function = True  # type: ignore[attr-defined]
@@ -228,8 +228,8 @@ def jit(
 ) -> Any:  # fmt: skip
     """Decorator: a kernel with ``constexpr`` parameters, parsed when ``specialize`` gives their values."""
 
-    def decorate(f: Callable[..., Any], depth: int = 3) -> JitKernel:
+    def decorate(f: Callable[..., Any], depth: int = 2) -> JitKernel:
         source, node = source_of(f)
         return JitKernel(source, node, captured(f, depth), private=private)
 
-    return decorate if func is None else decorate(func)
+    return decorate if func is None else decorate(func, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from ..errors import IRError
@@ -351,3 +352,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "call_intrin": call_intrin, "break_loop": partial(call, "tirx.break_loop", "void"),
     "continue_loop": partial(call, "tirx.continue_loop", "void"), "dp4a": dp4a,
 }  # fmt: skip
+for _name, _function in FUNCTIONS.items():
+    if isinstance(_function, FunctionType) and _function.__module__ == __name__:
+        _function.__qualname__ = _name  # which Python names in its messages about arguments

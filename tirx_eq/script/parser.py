@@ -18,7 +18,7 @@ from . import control
 from .buffers import BufferAnnotation, add_parameter, alloc_local, buffer_store, is_scalar, local_scalar
 from .builder import Builder, Frame, IfFrame, building, else_frame, then_frame, while_frame
 from .control import ForFrame, FrameGroup
-from .evaluator import Evaluator, Scope, as_condition, binary_op
+from .evaluator import Evaluator, Scope, as_condition, binary_op, host_range
 from .meta import is_meta_object, name_meta
 from .quoted import as_load, quoted, quoted_names, unquote_shape
 from .source import Source
@@ -250,7 +250,7 @@ class FunctionParser(Evaluator):
             self.body(node.body)
 
     def _loop(self, node: ast.expr) -> ForFrame:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.eval(node.func) is range:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.eval(node.func) in (range, host_range):
             args = self.elements(node.args)
             kwargs = {str(k.arg): self.eval(k.value) for k in node.keywords}
             with self.place(node):
