@@ -148,7 +148,7 @@ def classes(
     schedule = f"(seq (saturate load) (saturate threads) {_CLOSE})" if cta else _CLOSE
     report = engine.saturate(schedule, rounds=2, nodes=5_000_000)
     graph = engine.freeze(operators=("Lay",), tables=("root",))
-    found = dict(graph.tables["root"])
+    found: dict[int, int] = dict(graph.tables["root"])
     plain = {i: found[i] in graph.classes for i in range(len(layouts))}
     open_classes: dict[int, int] = {}
     for i in range(len(layouts)):

@@ -78,7 +78,7 @@ def split_threads(layout: Layout, source: Any, *parts: Any) -> Layout:
     names = tuple(Axis.get(p).name for p in parts)
     factors = _SPLITS.get(names)
     origin = Axis.get(source)
-    narrow = {("wid_in_wg", "laneid"): "tid_in_wg", ("wgid", "wid_in_wg"): "warpid"}
+    narrow: dict[tuple[str, ...], str] = {("wid_in_wg", "laneid"): "tid_in_wg", ("wgid", "wid_in_wg"): "warpid"}
     if factors is None or narrow.get(names, "tx") != origin.name:
         raise LayoutError(f"split: {origin.name} isn't made of {', '.join(names)}")
     return _on_tile(layout, lambda tile: _split_tile(tile, origin, factors))
