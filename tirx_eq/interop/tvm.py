@@ -11,8 +11,9 @@ from typing import Any
 
 from ..errors import InteropError
 from .tvm_export import export_object
-from .tvm_import import ImportSummary, import_object
+from .tvm_import import import_object
 from .tvm_objects import load_document
+from .tvm_reader import ImportSummary
 
 __all__ = ["ImportSummary", "from_tvm", "from_tvm_json", "to_tvm"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from .. import ir
 from ..errors import InteropError, IRError
 from ..ir.stmt import FOR_KINDS
-from .tvm_import import BIT_NODES, ITER_TYPES, SCOPE_BINDINGS, SCOPE_KINDS, pointer_type
+from .tvm_reader import BIT_NODES, ITER_TYPES, SCOPE_BINDINGS, SCOPE_KINDS, pointer_type
 
 _BIT_KEYS = {f"tirx.{name}": node for node, name in BIT_NODES.items()}
 

@@ -15,7 +15,8 @@ from .. import ir
 from ..errors import IRError
 from ..ir.stmt import FOR_KINDS
 from . import tvm_objects as obj
-from .tvm_import import Reader, op_name, read_attrs, read_buffer, read_prim_func
+from .tvm_import import read_prim_func
+from .tvm_reader import Reader, op_name, read_attrs, read_buffer
 
 #: Calls that give a thread number: (parent, child) of what is numbered.
 _SCOPE_CALLS = {
