@@ -250,7 +250,7 @@ class FunctionParser(Evaluator):
             self.body(node.body)
 
     def _loop(self, node: ast.expr) -> ForFrame:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.eval(node.func) in (range, host_range):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self._is_range(node.func):
             args = self.elements(node.args)
             kwargs = {str(k.arg): self.eval(k.value) for k in node.keywords}
             with self.place(node):
@@ -266,6 +266,9 @@ class FunctionParser(Evaluator):
                 "range, Tx.serial, Tx.unroll, Tx.vectorized, Tx.parallel, Tx.grid or Tx.thread_binding",
             )  # fmt: skip
         return frame
+
+    def _is_range(self, node: ast.Name) -> bool:
+        return any(self.eval(node) is r for r in (range, host_range))
 
     def _bind_loop_var(self, name: str, value: Any) -> None:
         if isinstance(value, Var):
