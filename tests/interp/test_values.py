@@ -98,7 +98,8 @@ def test_conversions(value, source, target, result):
     "name,a,b,result",
     [
         ("FloorDiv", -7, 2, -4), ("FloorMod", -7, 2, 1), ("Div", -7, 2, -3), ("Mod", -7, 2, -1),
-        ("FloorMod", 7, -2, -1), ("Div", 7, -2, -3), ("Min", 3, -4, -4), ("Max", 3, -4, 3), ("LE", 3, 3, True), ("NE", 3, 3, False),
+        ("FloorMod", 7, -2, -1), ("Div", 7, -2, -3), ("Min", 3, -4, -4), ("Max", 3, -4, 3), ("LE", 3, 3, True),
+        ("NE", 3, 3, False),
     ],
 )  # fmt: skip
 def test_integer_operators(name, a, b, result):

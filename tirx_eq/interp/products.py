@@ -15,6 +15,9 @@ from .tile import Run
 
 Array = Any
 
+#: Multiplications up to which a product is formed without BLAS, whose threads cost more than they give when busy.
+SMALL_PRODUCT = 1 << 26
+
 
 def _matrix(run: Run, operand: BufferRegion, name: str, units: Units) -> Array:
     """An operand as (units, rows, columns), in the order of its buffer; further dimensions must have extent 1."""
@@ -47,7 +50,11 @@ def _multiply(run: Run, a: Array, b: Array) -> Array:
     if a.shape[-1] != b.shape[-1]:
         raise InterpreterError(f"A has K = {a.shape[-1]}, but B has K = {b.shape[-1]}")
     with np.errstate(all="ignore"):
-        run.m.record.summed(a.shape[-1], np.abs(a) @ np.swapaxes(np.abs(b), -1, -2))
+        # Cauchy-Schwarz bounds the sums of magnitudes without a second product.
+        lengths = [np.sqrt(np.sum(np.square(values.widen(x)), axis=-1).max(axis=-1, initial=0.0)) for x in (a, b)]
+        run.m.record.summed(a.shape[-1], lengths[0] * lengths[1])
+        if a.size * b.shape[1] <= SMALL_PRODUCT:
+            return np.einsum("umk,unk->umn", a, b)
         return a @ np.swapaxes(b, -1, -2)
 
 
