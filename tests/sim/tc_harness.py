@@ -100,6 +100,7 @@ L3:
 L4:
     mbarrier.try_wait.parity.shared::cta.b64 %p7, [%r3], 0;
     @!%p7 bra L4;
+    bar.warp.sync 0xffffffff;
     tcgen05.fence::after_thread_sync;
 LDUMP:
     mov.u32 %r10, 0;

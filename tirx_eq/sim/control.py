@@ -61,11 +61,19 @@ def park(w: Wave, rows: Array) -> None:
         w.state[(w.state == CONVERGE) & (w.pc == pc) & retry[w.warp]] = RUN
 
 
-def aligned(inner: Callable[[Wave, Group], bool | None]) -> Run:
-    """Wrap a ``.sync.aligned`` instruction: runs only when whole warps are here."""
+def aligned(inner: Callable[[Wave, Group], bool | None], explicit: bool = False) -> Run:
+    """Wrap a ``.sync.aligned`` instruction: runs only when whole warps are here.
+
+    ``explicit``: warn if the warp has diverged and was brought together by nothing but the compiler's goodwill.
+    """
     def run(w: Wave, g: Group) -> bool | None:
         if not converged(w, g):
             return False
+        if explicit and w.diverged[w.warp[g.idx]].any():
+            row = int(g.idx[int(np.argmax(w.diverged[w.warp[g.idx]]))])
+            w.report("convergence", "the warp has diverged before and no bar.warp.sync or barrier has joined it since: "
+                                    "convergence is up to the compiler", row=row, warning=True)
+            w.diverged[w.warp[g.idx]] = False
         result = inner(w, g)
         return True if result is None else result
     return run
@@ -127,6 +135,7 @@ def bar(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         counts = count(w, g) if count else np.zeros(g.n, np.int64)
         ctas = w.cta[g.idx]
         values = np.broadcast_to(value(w, g), (g.n,)) if value else None
+        w.diverged[w.warp[g.idx]] = False
         if name != "arrive":
             w.pc[g.idx] += 1
             w.state[g.idx] = BLOCKED
@@ -225,6 +234,8 @@ def warp_complete(w: Wave, warp: int) -> None:
             here |= 1 << int(w.lane[row])
         if mask & living & ~here == 0:
             w.clocks.synchronise(rows)
+            if here & living == living:
+                w.diverged[warp] = False
             w.wake(rows)
             w.warp_sync[warp] = [(r, m) for r, m in waiting if m != mask]
             waiting = w.warp_sync[warp]
@@ -250,9 +261,10 @@ def cluster_barrier(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         passed = True
         for cluster in dict.fromkeys(clusters.tolist()):
             rows = g.idx[clusters == cluster]
+            w.diverged[w.warp[rows]] = False
             barrier = state.setdefault(cluster, {"phase": 0, "arrived": 0, "view": None, "done": None, "waiting": []})
             if arrives:
-                if (phase_of[rows] == barrier["phase"]).any():
+                if (phase_of[rows] >= 0).any():
                     w.report("barrier", "barrier.cluster.arrive twice without wait", row=int(rows[0]), fatal=True)
                 phase_of[rows] = barrier["phase"]
                 barrier["arrived"] += len(rows)

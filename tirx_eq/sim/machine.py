@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tirx_eq.errors import PtxError, SimulationError
+from tirx_eq.sim.clocks import HB
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
 from tirx_eq.sim.inline import inline
 from tirx_eq.sim.isa import decode
@@ -149,7 +150,8 @@ for _axis, _letter in enumerate("xyz"):
 class Result:
     """What a simulation gives: ``arrays`` after the run by argument name, every fault found, and counts.
 
-    ``warnings`` are uses that the ISA's text does not allow but that shipped kernels rely on.
+    ``warnings`` are uses that the ISA's text does not allow but that shipped kernels rely on; ``covered`` are the PTX
+    lines that were executed.
     """
 
     arrays: dict[str, Array]
@@ -157,6 +159,7 @@ class Result:
     stats: dict[str, int]
     trace: Trace
     warnings: list[Fault] = field(default_factory=list)
+    covered: frozenset[int] = frozenset()
 
     def raise_for_faults(self) -> Result:
         """Raise ``SimulationError`` listing the faults, if there are any."""
@@ -230,7 +233,8 @@ def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = No
     for name, value in arrays.items():
         raw = buffers.data[starts[name] : starts[name] + value.nbytes]
         found[name] = raw.view(value.dtype).reshape(value.shape).copy() if value.nbytes else value.copy()
-    return Result(found, log.faults, {"steps": context.steps, "ctas": launch.ctas}, context.trace, log.warnings)
+    return Result(found, log.faults, {"steps": context.steps, "ctas": launch.ctas}, context.trace, log.warnings,
+                  frozenset(i.line for i, seen in zip(function.body, program.visited) if seen))
 
 
 def find_entry(module: Module, entry: str | None) -> Function:
@@ -421,6 +425,12 @@ def finish(wave: Wave) -> None:
             wave.report("exit", f"the CTA ends while {op.label} may still be running", row=op.row)
     while wave.queues:
         wave.perform(next(iter(wave.queues)))
+    for (cta, row), (epoch, instr) in wave.remote.items():
+        owners = slice(cta * wave.per_cta, (cta + 1) * wave.per_cta)
+        if wave.clocks.know[HB, owners, wave.clocks.local[row]].max() < epoch and wave.checker.enabled:
+            wave.current = instr
+            wave.report("exit", f"CTA {wave.cta_number(cta)} may end while this access to its shared memory is under way",
+                        row=row)
     wave.current = None
     for barrier in wave.mbarriers.values():
         settled(wave, barrier)

@@ -70,6 +70,7 @@ class Token:
     text: str
     line: int
     column: int
+    position: int = 0
 
 
 def tokens(text: str, lines: list[str]) -> Iterator[Token]:
@@ -83,13 +84,13 @@ def tokens(text: str, lines: list[str]) -> Iterator[Token]:
         kind = match.lastgroup or ""
         value = match.group()
         if kind not in ("space", "newline"):
-            yield Token(kind, value, line, position - start + 1)
+            yield Token(kind, value, line, position - start + 1, position)
         newlines = value.count("\n")
         if newlines:
             line += newlines
             start = position + value.rindex("\n") + 1
         position = match.end()
-    yield Token("end", "end of file", line, max(1, position - start))
+    yield Token("end", "end of file", line, max(1, position - start), position)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,10 @@ class _Name:
     text: str
     scope: int
     line: int
+
+
+#: opcode token, opcode parts, operands, guard, (start, end) in the text
+_Raw = tuple[Token, tuple[str, ...], list[object], "tuple[_Name, bool] | None", tuple[int, int]]
 
 
 class _Scope:
@@ -371,10 +376,10 @@ class _Parser:
         self.scopes = [_Scope(None)]
         for variable in params + results:
             self.scopes[0].variables[variable.name] = variable.name
-        raw: list[tuple[Token, tuple[str, ...], list[object], tuple[_Name, bool] | None]] = []
+        raw: list[_Raw] = []
         self.expect("{")
         self.block(0, raw)
-        for token, parts, operands, guard in raw:
+        for token, parts, operands, guard, place in raw:
             resolved = tuple(self.resolve(o, token) for o in operands)
             register = None
             if guard:
@@ -382,11 +387,11 @@ class _Parser:
                 if not isinstance(found, Reg) or function.registers[found.index].type != "pred":
                     raise self.fail(f"{guard[0].text} is not a predicate register", token)
                 register = (found, guard[1])
-            function.body.append(Instr(parts, resolved, register, token.line))
+            function.body.append(Instr(parts, resolved, register, token.line, *place))
         self.functions[name] = function
         self.function = None
 
-    def block(self, scope: int, raw: list) -> None:  # type: ignore[type-arg]
+    def block(self, scope: int, raw: list[_Raw]) -> None:
         function = self.function
         assert function is not None
         while True:
@@ -413,7 +418,7 @@ class _Parser:
                 continue
             raw.append(self.instruction(scope))
 
-    def nested(self, scope: int, raw: list) -> None:  # type: ignore[type-arg]
+    def nested(self, scope: int, raw: list[_Raw]) -> None:
         depth = 0
         at: int | None = scope
         while at is not None:
@@ -468,7 +473,7 @@ class _Parser:
             raise self.fail(f"unknown directive {self.token.text!r} in a function")
 
     # -- instructions ---------------------------------------------------------------------------
-    def instruction(self, scope: int) -> tuple[Token, tuple[str, ...], list[object], tuple[_Name, bool] | None]:
+    def instruction(self, scope: int) -> _Raw:
         first = self.token
         guard = None
         if self.accept("@"):
@@ -485,7 +490,8 @@ class _Parser:
                 if self.accept(";"):
                     break
                 self.expect(",")
-        return token, tuple(opcode.split(".")), operands, guard
+        place = (first.position, self.all[self.at - 1].position + 1)
+        return token, tuple(opcode.split(".")), operands, guard, place
 
     def operand(self, scope: int, depth: int = 0) -> object:
         if depth > 8:

@@ -101,6 +101,7 @@ class Scheduler:
         pc = int(w.pc[group.idx[0]])
         left = quantum
         context = w.context
+        visited = w.program.visited
         while True:
             if pc >= end:
                 retire(w, group.idx)
@@ -116,6 +117,7 @@ class Scheduler:
                 w.current = code[pc].instr
                 w.report("budget", f"more than {context.max_steps} steps", row=int(group.idx[0]), fatal=True)
             step = code[pc]
+            visited[pc] = 1
             w.current = step.instr
             active = group
             if step.guard >= 0:
@@ -132,6 +134,9 @@ class Scheduler:
                     if flags.all():
                         pc = step.target
                     elif flags.any():
+                        taken = np.bincount(w.warp[group.idx], flags, len(w.alive))
+                        present = np.bincount(w.warp[group.idx], minlength=len(w.alive))
+                        w.diverged |= (taken > 0) & (taken < present)
                         w.pc[group.idx] = np.where(flags, step.target, pc + 1)
                         return
                     else:

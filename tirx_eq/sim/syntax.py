@@ -90,12 +90,17 @@ Operand = Reg | Imm | Sym | Label | Special | Vec | Mem | Pair | Not | Sink | Gr
 
 @dataclass(frozen=True)
 class Instr:
-    """One instruction.  ``parts`` is the opcode split at its dots; ``line`` counts from 1."""
+    """One instruction.  ``parts`` is the opcode split at its dots; ``line`` counts from 1.
+
+    ``start`` and ``end`` are offsets into the module's text, the semicolon included.
+    """
 
     parts: tuple[str, ...]
     operands: tuple[Operand, ...]
     guard: tuple[Reg, bool] | None
     line: int
+    start: int = 0
+    end: int = 0
 
     @property
     def opcode(self) -> str:

@@ -274,7 +274,7 @@ def alloc(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         clocks.epoch[rows[0]] += 1
         clocks.acquire(rows, written)
         w.smem.view(np.uint32)[at // 4] = start
-    return aligned(run), SYNC
+    return aligned(run, True), SYNC
 
 
 def dealloc(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
@@ -333,14 +333,14 @@ def dealloc(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         if pending:
             w.report("tmem-alloc", f"dealloc while {pending[0].label} issued at line {pending[0].instr.line} may still "
                                    "be running", row=row)
-    return aligned(run), SYNC
+    return aligned(run, True), SYNC
 
 
 def relinquish(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     def run(w: Wave, g: Group) -> None:
         for cta in set(w.cta[g.idx].tolist()):
             w.tmem.permit[cta] = False
-    return aligned(run), SYNC
+    return aligned(run, True), SYNC
 
 
 # -- ld and st ----------------------------------------------------------------------------------------
@@ -487,7 +487,7 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             perform(np.ones(len(rows), bool))
             return
         w.scratch.setdefault("st", []).append(Transfer(rows, perform, set(), instr))
-    return aligned(run_load if loads else run_store), SYNC
+    return aligned(run_load if loads else run_store, True), SYNC
 
 
 def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
@@ -532,7 +532,7 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             full[np.nonzero(left)[0][mask]] = True
             inner(full)
         return run_rest
-    return aligned(run), SYNC
+    return aligned(run, True), SYNC
 
 
 # -- fences and commit ----------------------------------------------------------------------------------

@@ -108,6 +108,7 @@ class Wave:
         self.warp = self.cta * self.warps_per_cta + self.thread // 32
         self.lane = self.thread % 32
         self.alive = np.bincount(self.warp, minlength=self.ctas * self.warps_per_cta)
+        self.diverged = np.zeros(len(self.alive), bool)
         self.pc = np.zeros(self.T, np.int64)
         self.state = np.zeros(self.T, np.uint8)
         self.tired = np.zeros(self.T, bool)
@@ -135,6 +136,7 @@ class Wave:
         self.waiting_on: dict[int, Any] = {}
         self.warp_sync: dict[int, list[tuple[Array, int]]] = {}
         self.scratch: dict[Any, Any] = {}
+        self.remote: dict[tuple[int, int], tuple[int, Instr | None]] = {}
         self.current: Instr | None = None
         self.current_row: int | None = None
         self.steps = 0
@@ -243,7 +245,14 @@ class Wave:
                 self.report("alignment", f"a {align}-byte aligned shared address is needed", row=int(rows[i]),
                             address=int(address[i]), fatal=True)
         cta = self.cta[rows] - own + rank
+        if cluster and (rank != own).any():
+            self.remote_access(rows[rank != own], cta[rank != own])
         return cta * self.smem_size + offset - SHARED_BASE
+
+    def remote_access(self, rows: Array, ctas: Array) -> None:
+        """Remember accesses to other CTAs' shared memory: their owners must not exit before."""
+        for row, cta in zip(rows.tolist(), ctas.tolist()):
+            self.remote[cta, row] = (int(self.clocks.epoch[row]), self.current)
 
     def global_flat(self, addresses: Array, rows: Array, size: int, align: int) -> Array:
         """Flat offsets into the global array; checks bounds and alignment."""
