@@ -44,7 +44,7 @@ def test_the_cheapest_candidate_is_chosen():
 def test_widest_vectors_and_repeats():
     described = [c.describe() for c in chosen(example("gemm_single_tile"))]
     assert described == [
-        "MemoryCopy(bytes=16)", "MemoryCopy(bytes=16)", "Tcgen05Mma()", "TmemLoad(repeat=128)", "PackedCast()",
+        "MemoryCopy(bytes=16)", "MemoryCopy(bytes=16)", "Tcgen05Mma()", "TmemLoad(32x32b.x128)", "PackedCast()",
         "RegisterCopy(bytes=32)",
     ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_unknown_variant_lists_the_known():
 
 def test_explain_tells_costs_and_reasons():
     text = compile_function(example("gemm_single_tile")).explain()
-    assert re.search(r"-> TmemLoad\(repeat=128\) +[\d.]+ cycles", text)
+    assert re.search(r"-> TmemLoad\(32x32b\.x128\) +[\d.]+ cycles", text)
     assert "no  gemm_async/tcgen05_ts: A in tensor memory: 'A' (A_s) is in shared memory" in text
 
 

@@ -20,6 +20,7 @@ from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.swizzle_modes import SWIZZLES
 from .active import thread_points
+from .conditions.tmem import TRANSFERS, thread_in_warpgroup
 from .context import CallContext, Operand, evaluate_at
 from .indices import Indices
 from .program import Block, Box, Define, If, Instruction, Memory, Pointer, Temp, Word
@@ -219,12 +220,14 @@ class _Trace:
         words, at = i.operands if loading else reversed(i.operands)
         assert isinstance(at, Pointer)
         words = words if isinstance(words, tuple) else (words,)
-        first = self.points.of(at.expr) + self.threads % 32 * LANE
+        shape = next(s for s in TRANSFERS if f".{s.name}." in i.opcode)
+        address, thread = self.points.of(at.expr), self.threads % 32
         for j, word in enumerate(words):
+            place = address + shape.lane(thread, np.int64(j)) * LANE + shape.column(thread, np.int64(j))
             if loading:
-                self.write(word, [first + j])
+                self.write(word, [place])
             else:
-                self.reach(first + j, self.read(word)[0])
+                self.reach(place, self.read(word)[0])
 
 
 def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
@@ -274,12 +277,12 @@ def _expected(c: CallContext, source: Operand, target: Operand, points: Points) 
     def key(o: Operand) -> Array:
         places = {axis: np.broadcast_to(v, shape) for axis, v in o.places(at).items()}
         if o.root.space == "tmem":
-            return places["TLane"] * LANE + places["TCol"]
+            return places["TLane"] * LANE + places["TCol"] * o.bits // 32
         if o.root.space != "local":
             return places["byte"]
         owner = np.broadcast_to(first[:, None], shape)
-        if "tid_in_wg" in places:
-            owner = owner // 128 * 128 + places["tid_in_wg"]
+        if "tid_in_wg" in places or "laneid" in places:
+            owner = owner // 128 * 128 + thread_in_warpgroup(places)
         return owner * SPAN + places["byte"]
 
     return key(target).ravel(), key(source).ravel()

@@ -1,14 +1,59 @@
-"""Conditions on copies between tensor memory and registers (PTX ISA 9.7.16)."""
+"""Conditions on copies between tensor memory and registers (PTX ISA 9.7.16, tcgen05.ld and tcgen05.st)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..context import CallContext, Operand
+from .gemm import cells
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
 
-OPTIONS["repeat"] = lambda c: [128, 64, 32, 16, 8, 4, 2, 1]
+Array = np.ndarray
 
+
+@dataclass(frozen=True)
+class Transfer:
+    """A shape of tcgen05.ld/st: where register j of thread t of a warp lies.
+
+    ``lane(t, j)`` counts from the address's lane, ``column(t, j)`` from its column.  ``registers`` and ``columns`` are those
+    of one repeat, ``repeats`` the largest repeat, ``lanes`` how many lanes of the warp's 32 it touches.
+    """
+
+    name: str
+    lanes: int
+    registers: int
+    columns: int
+    repeats: int
+    lane: Callable[[Array, Array], Array]
+    column: Callable[[Array, Array], Array]
+
+
+#: PTX ISA 9.7.16.2.3: matrix fragments of the shapes; the figures as formulas.
+TRANSFERS: tuple[Transfer, ...] = (
+    Transfer("32x32b", 32, 1, 1, 128, lambda t, j: t + 0 * j, lambda t, j: j + 0 * t),
+    Transfer("16x64b", 16, 1, 2, 128, lambda t, j: 8 * (t % 2) + t // 4 + 0 * j, lambda t, j: 2 * j + t // 2 % 2),
+    Transfer("16x128b", 16, 2, 4, 64, lambda t, j: t // 4 + 8 * (j % 2), lambda t, j: 4 * (j // 2) + t % 4),
+    Transfer("16x256b", 16, 4, 8, 32, lambda t, j: t // 4 + 8 * (j // 2 % 2), lambda t, j: 8 * (j // 4) + 2 * (t % 4) + j % 2),
+)
+
+#: A transfer as one number for the rules: 1000 times the shape's place in the table, plus the repeat.
+CODE = 1000
+
+
+def transfer_of(code: int) -> tuple[Transfer, int]:
+    """The shape and the repeat that a code means."""
+    return TRANSFERS[code // CODE], code % CODE
+
+
+OPTIONS["transfer"] = lambda c: [
+    CODE * i + repeat
+    for i, shape in enumerate(TRANSFERS)
+    for repeat in (128, 64, 32, 16, 8, 4, 2, 1)
+    if repeat <= shape.repeats
+]
 
 
 def tmem_and_registers(c: CallContext) -> tuple[Operand, Operand]:
@@ -17,41 +62,89 @@ def tmem_and_registers(c: CallContext) -> tuple[Operand, Operand]:
     return (a, b) if a.root.space == "tmem" else (b, a)
 
 
+@dataclass(frozen=True)
+class Fragment:
+    """Elements of a copy as arrays: lane and column in tensor memory, thread of the warpgroup, register of the thread."""
+
+    lane: Array
+    column: Array
+    thread: Array
+    register: Array
+
+    def half(self) -> Array:
+        """Which 16 lanes of its warp's 32 an element is in."""
+        return self.lane % 32 // 16
+
+    def first_registers(self) -> dict[int, int]:
+        """The lowest register of each half that occurs."""
+        half = self.half()
+        return {h: int(self.register[half == h].min()) for h in (0, 1) if (half == h).any()}
+
+
+def fragment(c: CallContext) -> Fragment | str:
+    """Where the elements of a copy are, or why that can't be said."""
+    if {o.root.space for o in regions(c)} != {"tmem", "local"}:
+        return "one operand must be in tensor memory, the other in registers"
+    tmem, regs = tmem_and_registers(c)
+    t, r = tmem.places(c.lowest()), regs.places(c.lowest())
+    if "TLane" not in t or "TCol" not in t:
+        return f"'{tmem.buffer.name}' has no layout on TLane and TCol"
+    if "tid_in_wg" not in r and "laneid" not in r:
+        return f"'{regs.buffer.name}' is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
+    column, part = cells(tmem, t)
+    if part.any() or tmem.bits != 32:
+        return f"elements of {tmem.bits} bits don't fill columns"
+    return Fragment(t["TLane"], column, thread_in_warpgroup(r), r["byte"] // 4)
+
+
+def thread_in_warpgroup(places: dict[str, Array]) -> Array:
+    """The thread that holds each element of a distributed register operand."""
+    if "tid_in_wg" in places:
+        return places["tid_in_wg"]
+    return places.get("wid_in_wg", np.int64(0)) * 32 + places.get("laneid", np.int64(0))
+
+
 @holds("elements of 32 bits")
 def _bits32(c: CallContext) -> str | None:
     return None if c.outputs[0].bits == 32 else f"elements have {c.outputs[0].bits} bits"
 
 
-@holds("thread t holds lane t, register j column j")
-def _datapath(c: CallContext) -> str | None:
-    """PTX ISA, tcgen05.ld shape .32x32b: thread t of a warp and its lane t, register j and column j."""
-    if {o.root.space for o in regions(c)} != {"tmem", "local"}:
-        return "one operand must be in tensor memory, the other in registers"
-    tmem, regs = tmem_and_registers(c)
-    t, r = tmem.places({}), regs.places({})
-    if "TLane" not in t or "TCol" not in t:
-        return f"'{tmem.buffer.name}' has no layout on TLane and TCol"
-    thread = r.get("tid_in_wg")
-    if thread is None:
-        return f"'{regs.buffer.name}' is not spread over the warpgroup (axis tid_in_wg)"
-    bad = np.flatnonzero(t["TLane"] != thread)
+@holds_at("the registers hold what the shape moves")
+def _matches(c: CallContext, code: int) -> str | None:
+    shape, _ = transfer_of(code)
+    found = fragment(c)
+    if isinstance(found, str):
+        return found
+    tmem = tmem_and_registers(c)[0]
+    half = found.half() if shape.lanes == 16 else np.zeros_like(found.lane)
+    starts = found.first_registers() if shape.lanes == 16 else {0: int(found.register.min())}
+    register = found.register - np.select([half == h for h in starts], list(starts.values()))
+    thread = found.thread % 32
+    lane = found.thread // 32 * 32 + 16 * half + shape.lane(thread, register)
+    column = found.column.min() + shape.column(thread, register)
+    bad = np.flatnonzero((lane != found.lane) | (column != found.column))
     if len(bad):
         k = int(bad[0])
-        return f"element {coordinate(tmem, k)} is in lane {int(t['TLane'][k])}, but thread {int(thread[k])} holds it"
-    shift = t["TCol"] - r["byte"] // 4
-    bad = np.flatnonzero(shift != shift[0])
-    if len(bad):
-        k = int(bad[0])
-        return f"element {coordinate(tmem, k)} is in column {int(t['TCol'][k])}, but register {int(r['byte'][k]) // 4}"
-    if len(np.unique(thread)) != 128 or len(np.unique(t["TLane"] * 512 + t["TCol"])) != tmem.size:
-        return "the region doesn't have 128 rows, each in its own lane"
-    columns = np.unique(t["TCol"])
-    if columns[-1] - columns[0] + 1 != len(columns):
-        return "the columns are not consecutive"
+        return (
+            f"element {coordinate(tmem, k)} is in lane {int(found.lane[k])}, column {int(found.column[k])}; register "
+            f"{int(found.register[k])} of thread {int(found.thread[k])} is lane {int(lane[k])}, column {int(column[k])}"
+        )
+    distinct = len(np.unique(found.lane * 512 + found.column))
+    whole = 4 * shape.lanes * len(starts) * _width(found)
+    if distinct != tmem.size or tmem.size != whole:
+        return f"{tmem.size} elements are not all {4 * shape.lanes * len(starts)} lanes of {_width(found)} columns"
     return None
 
 
+def _width(found: Fragment) -> int:
+    return int(found.column.max() - found.column.min()) + 1
+
+
 @holds_at("the columns are a multiple of the repeat")
-def _repeat(c: CallContext, n: int) -> str | None:
-    columns = tmem_and_registers(c)[0].size // 128
-    return None if columns and columns % n == 0 else f"{columns} columns are not a multiple of {n}"
+def _repeat(c: CallContext, code: int) -> str | None:
+    shape, repeat = transfer_of(code)
+    found = fragment(c)
+    if isinstance(found, str):
+        return found
+    wanted = shape.columns * repeat
+    return None if _width(found) % wanted == 0 else f"{_width(found)} columns are not a multiple of {wanted}"

@@ -16,7 +16,7 @@ class Variant:
     """One way to execute a tile primitive.
 
     ``parameters`` names the e-node's arguments after the call number; ``price`` and ``emit`` get them as a tuple.
-    ``config`` are the keys of the call's config that it reads.
+    ``config`` are the keys of the call's config that it reads; ``show`` spells the parameters for reports.
     """
 
     node: str
@@ -24,9 +24,12 @@ class Variant:
     price: Callable[[CallContext, tuple[int, ...]], Price]
     emit: Callable[[CallContext, tuple[int, ...]], Block]
     config: tuple[str, ...] = ()
+    show: Callable[[tuple[int, ...]], str] | None = None
 
     def describe(self, values: Sequence[int]) -> str:
         """The node with its parameters, for reports: ``MemoryCopy(bytes=16)``."""
+        if self.show is not None:
+            return f"{self.node}({self.show(tuple(values))})"
         return f"{self.node}({', '.join(f'{p}={v}' for p, v in zip(self.parameters, values))})"
 
 

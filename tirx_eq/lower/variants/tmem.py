@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...errors import LoweringError
 from ...ir import Var
-from ..conditions.tmem import tmem_and_registers
+from ..conditions.tmem import Fragment, fragment, tmem_and_registers, transfer_of
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, Define, Node, Pointer, instruction
@@ -22,32 +23,45 @@ def tmem_base(c: CallContext, o: Operand, name: str = "tmem_base") -> tuple[Defi
     return Define(base, c.resolve(address), TMEM_BASE_RANGE), base
 
 
-def _transfers(c: CallContext, repeat: int, loading: bool) -> Block:
-    """Each warp moves its 32 lanes, ``repeat`` columns at a time; its address carries the warp's first lane."""
-    tmem, regs = tmem_and_registers(c)
-    t, r = tmem.places({}), regs.places({})
+def _fragment(c: CallContext) -> Fragment:
+    found = fragment(c)
+    if isinstance(found, str):
+        raise LoweringError(found, span=c.span)
+    return found
+
+
+def _transfers(c: CallContext, code: int, loading: bool) -> Block:
+    """Each warp moves its own lanes (half of them at a time for 16-lane shapes), ``repeat`` times the shape's columns at
+    once; its address carries the warp's first lane."""
+    shape, repeat = transfer_of(code)
+    found, (tmem, regs) = _fragment(c), tmem_and_registers(c)
     load_base, base = tmem_base(c, tmem)
-    column = int(t["TCol"].min())
-    first = int(r["byte"].min())
+    starts = found.first_registers() if shape.lanes == 16 else {0: int(found.register.min())}
+    first, width = int(found.column.min()), int(found.column.max() - found.column.min()) + 1
     warp_lane = c.launch.flat_tid() // 32 % 4 * (32 * LANE)
     nodes: list[Node] = [load_base]
-    for k in range(0, tmem.size // 128, repeat):
-        words = tuple(word_of(regs, first + 4 * (k + j)) for j in range(repeat))
-        at = Pointer(base + warp_lane + (column + k))
-        if loading:
-            nodes.append(instruction(f"tcgen05.ld.sync.aligned.32x32b.x{repeat}.b32", words, at))
-        else:
-            nodes.append(instruction(f"tcgen05.st.sync.aligned.32x32b.x{repeat}.b32", at, words))
+    for half, start in starts.items():
+        for k in range(width // (shape.columns * repeat)):
+            register = start + k * repeat * shape.registers
+            words = tuple(word_of(regs, 4 * (register + j)) for j in range(repeat * shape.registers))
+            at = Pointer(base + warp_lane + (half * 16 * LANE + first + k * repeat * shape.columns))
+            opcode = f"tcgen05.{'ld' if loading else 'st'}.sync.aligned.{shape.name}.x{repeat}.b32"
+            nodes.append(instruction(opcode, words, at) if loading else instruction(opcode, at, words))
     return tuple(nodes)
 
 
 def _price(c: CallContext, parameters: tuple[int, ...]) -> Price:
-    (repeat,) = parameters
-    columns = tmem_and_registers(c)[0].size // 128
-    return Price(issue=columns // repeat, warps=4, tmem=columns * 32 * 4)
+    shape, repeat = transfer_of(parameters[0])
+    elements = tmem_and_registers(c)[0].size
+    return Price(issue=elements // (4 * shape.lanes * shape.columns * repeat), warps=4, tmem=elements)
+
+
+def _show(values: tuple[int, ...]) -> str:
+    shape, repeat = transfer_of(values[0])
+    return f"{shape.name}.x{repeat}"
 
 
 TMEM_COPIES = (
-    Variant("TmemLoad", ("repeat",), _price, lambda c, p: _transfers(c, p[0], True)),
-    Variant("TmemStore", ("repeat",), _price, lambda c, p: _transfers(c, p[0], False)),
+    Variant("TmemLoad", ("transfer",), _price, lambda c, p: _transfers(c, p[0], True), show=_show),
+    Variant("TmemStore", ("transfer",), _price, lambda c, p: _transfers(c, p[0], False), show=_show),
 )
