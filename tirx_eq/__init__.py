@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-#: public name -> (module, attribute)
+#: public name -> (module, attribute; empty for the module itself)
 _PUBLIC = {
     "simplify": ("tirx_eq.egraph.simplify", "simplify"),
     "simplify_all": ("tirx_eq.egraph.simplify", "simplify_all"),
@@ -19,9 +19,11 @@ _PUBLIC = {
     "TirxError": ("tirx_eq.errors", "TirxError"),
     "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
+    "strategies": ("tirx_eq.strategies", ""),
 }
 
 if TYPE_CHECKING:
+    from . import strategies
     from .egraph.simplify import simplify, simplify_all
     from .errors import TirxError
     from .interop.tvm import from_tvm
@@ -29,14 +31,17 @@ if TYPE_CHECKING:
     from .lower.kernel import compile_function as compile
     from .prove.verdict import Verdict
 
-__all__ = ["Kernel", "TirxError", "Verdict", "__version__", "compile", "from_tvm", "simplify", "simplify_all"]
+__all__ = [
+    "Kernel", "TirxError", "Verdict", "__version__", "compile", "from_tvm", "simplify", "simplify_all", "strategies",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tirx_eq' has no attribute '{name}'")
     module, attribute = _PUBLIC[name]
-    value = getattr(importlib.import_module(module), attribute)
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value
 

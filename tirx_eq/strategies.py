@@ -23,7 +23,9 @@ from .layout import S, SwizzleLayout, TileLayout
 if TYPE_CHECKING:
     from .ir import PrimFunc
 
-__all__ = ["index_exprs", "prim_funcs", "prim_sources", "swizzles", "tile_layouts"]
+__all__ = [
+    "index_exprs", "permuted_layouts", "prim_funcs", "prim_sources", "swizzles", "tile_layouts", "tile_sources",
+]  # fmt: skip
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -52,7 +54,7 @@ def index_exprs(
             st.tuples(st.sampled_from(("div", "mod", "tdiv", "tmod")), inner, st.integers(1, 33)),
             st.tuples(st.just("mul"), inner, st.sampled_from((-3, 2, 3, 4, 8, 12, 16, 64))),
             st.tuples(st.sampled_from(("shl", "shr")), inner, st.integers(0, 7)),
-            st.tuples(st.just("select"), st.tuples(st.sampled_from(("lt", "le", "eq", "ne")), inner, inner), inner, inner),
+            st.tuples(st.just("select"), st.tuples(st.sampled_from(("lt", "le", "eq")), inner, inner), inner, inner),
         )  # fmt: skip
 
     return draw(st.recursive(leaves, extend, max_leaves=max_leaves)), ranges
@@ -140,8 +142,11 @@ class _Body:
 
     def condition(self, names: Sequence[str]) -> str:
         left, right = self.one(*names), self.one(*names, self.number())
-        return self.one(f"{left} {self.one('<', '<=', '>', '==', '!=')} {right}", f"t % {self.one(2, 3, 5)} == {self.one(0, 1)}",
-                        f"t < {self.one(1, 17, 32, 40)}")  # fmt: skip
+        return self.one(
+            f"{left} {self.one('<', '<=', '>', '==', '!=')} {right}",
+            f"t % {self.one(2, 3, 5)} == {self.one(0, 1)}",
+            f"t < {self.one(1, 17, 32, 40)}",
+        )
 
     def statements(self, budget: int, depth: int, uniform: bool) -> list[str]:
         """Lines of a block; ``uniform``: all threads of the CTA reach it, so a barrier may stand there."""
@@ -196,36 +201,51 @@ def prim_sources(draw: Any, dtypes: Sequence[str] = ("float32", "float16", "int3
     lines = [
         "Tx.device_entry()", f"c = Tx.cta_id([{ctas}])", f"t = Tx.thread_id([{threads}])",
         f"s = Tx.alloc_shared(({threads},), '{dtype}')", f"i = Tx.meta_var(c * {threads} + t)",
-        f"x: Tx.{dtype} = A[i]", f"y: Tx.{dtype} = B[i]", *body.statements(4, 2, True), f"C[i] = {body.value(1, ('x', 'y'))}",
+        f"x: Tx.{dtype} = A[i]", f"y: Tx.{dtype} = B[i]", *body.statements(4, 2, True),
+        f"C[i] = {body.value(1, ('x', 'y'))}",
     ]  # fmt: skip
     buffers = ", ".join(f"{name}: Tx.Buffer(({n},), '{dtype}')" for name in "ABC")
     return "\n".join([f"{_HEADER}@Tx.prim_func", f"def kernel({buffers}):", *_indent(lines), ""])
 
 
+_TILE_HEADER = """from tirx_eq.layout import S, TileLayout
+from tirx_eq.script import tirx as Tx
+from tirx_eq.script.tirx import tile
+
+
+"""
+
+
 @st.composite
-def tile_sources(draw: Any) -> str:
-    """The source text of a kernel that copies a matrix through shared memory of a drawn layout, to a transposed place."""
-    dtype = draw(st.sampled_from(("float32", "float16", "int8")))
+def tile_sources(draw: Any, dtypes: Sequence[str] = ("float32", "float16", "int8")) -> str:
+    """The source text of a kernel of tile primitives: a matrix goes through shared memory of a drawn layout, with
+    element-wise operations (for floats) on the way; one element is looked at by itself."""
+    dtype = draw(st.sampled_from(list(dtypes)))
     rows, columns = draw(st.sampled_from((8, 16, 32))), draw(st.sampled_from((32, 64)))
     threads = draw(st.sampled_from((32, 64, 128)))
-    layout = draw(permuted_layouts((rows, columns))).script("")
     shape = f"({rows}, {columns})"
+    layouts = [draw(permuted_layouts((rows, columns))).script("") for _ in range(2)]
     lines = [
         "Tx.device_entry()", f"t = Tx.thread_id([{threads}])",
-        f"s = Tx.alloc_shared({shape}, '{dtype}', layout={layout})",
-        "tile.cta.copy(s[:, :], A[:, :])", "Tx.cuda.cta_sync()", "tile.cta.copy(C[:, :], s[:, :])",
-        f"if t < {columns}:", f"    B[t % {rows}, t] = s[t % {rows}, t]",
+        *(f"{name} = Tx.alloc_shared({shape}, '{dtype}', layout={layout})" for name, layout in zip("su", layouts)),
+        "tile.cta.copy(s[:, :], A[:, :])", "tile.cta.copy(u[:, :], B[:, :])", "Tx.cuda.cta_sync()",
     ]  # fmt: skip
+    if dtype.startswith("float"):
+        for _ in range(draw(st.integers(0, 3))):
+            op = draw(st.sampled_from(("add", "sub", "mul", "maximum", "minimum")))
+            a, b = draw(st.permutations(("s", "u")))
+            other = draw(st.sampled_from((f"{b}[:, :]", f"{b}[:, :]", f"Tx.{dtype}(0.5)")))
+            lines += [f"tile.cta.{op}({a}[:, :], {a}[:, :], {other})", "Tx.cuda.cta_sync()"]
+    lines += ["tile.cta.copy(C[:, :], s[:, :])", f"if t < {columns}:", f"    B[t % {rows}, t] = u[t % {rows}, t]"]
     buffers = ", ".join(f"{name}: Tx.Buffer({shape}, '{dtype}')" for name in "ABC")
-    header = "from tirx_eq.layout import S, TileLayout\nfrom tirx_eq.script import tirx as Tx\nfrom tirx_eq.script.tirx import tile\n\n\n"
-    return "\n".join([f"{header}@Tx.prim_func", f"def kernel({buffers}):", *_indent(lines), ""])
+    return "\n".join([f"{_TILE_HEADER}@Tx.prim_func", f"def kernel({buffers}):", *_indent(lines), ""])
 
 
 def prim_funcs(dtypes: Sequence[str] = ("float32", "float16", "int32", "uint32")) -> st.SearchStrategy[PrimFunc]:
     """A small kernel ``kernel(A, B, C)``: A and B are read, C (and B, for tile copies) written.
 
-    Half of them work element by element with branches, loops and exchanges through shared memory; the others copy
-    matrices through shared memory with a drawn layout.
+    Some work element by element with branches, loops and exchanges through shared memory; the others take matrices
+    through shared memory by tile primitives.
     """
     from .script import parse_function
 
