@@ -25,7 +25,7 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.linear import simplified
 from .builder import current, emit, maybe_current
-from .values import as_expr, dtype_name
+from .values import as_expr, attribute_value, dtype_name
 
 DEFAULT = "default"
 #: Bytes to which storage is aligned unless told otherwise.
@@ -221,7 +221,8 @@ def alloc_buffer(
     made = buffer(
         shape, dtype, data, strides, elem_offset, byte_offset, scope, align, offset_factor, layout, allocated_addr
     )
-    notes = {k: const(v) if isinstance(v, (bool, int, float)) else v for k, v in (annotations or {}).items()}
+    given = attribute_value(dict(annotations or {}), "an annotation of a buffer")
+    notes = {k: const(v) if isinstance(v, (bool, int, float)) else v for k, v in given.items()}
     emit(AllocBuffer, made, notes)
     return made
 

@@ -30,7 +30,7 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.linear import difference
 from .builder import Frame, IfFrame, attr_frame, current, emit, while_frame
-from .values import Dtype, as_expr, new_var, pointer_type
+from .values import Dtype, as_expr, attribute_value, new_var, pointer_type
 
 #: calls that stand for statements
 _STATEMENT_CALLS: dict[str, type[Stmt]] = {"tirx.break_loop": Break, "tirx.continue_loop": Continue}
@@ -66,7 +66,8 @@ def _loop(
     size = difference(high, low) if extent is None else as_expr(extent)
     return {
         "loop_var": new_var(PrimType(low.dtype)), "min": low, "extent": size, "kind": kind,
-        "thread_binding": binding, "annotations": dict(annotations or {}), "step": step,
+        "thread_binding": binding, "annotations": attribute_value(dict(annotations or {}), "an annotation of a loop"),
+        "step": step,
     }  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def attr(node_or_dict: Any, attr_key: str | None = None, value: Any = None) -> F
         return frames[0] if len(frames) == 1 else FrameGroup(frames)
     if attr_key is None or value is None:
         raise IRError("attr takes a dict, or a node, a key and a value")
-    return attr_frame(node_or_dict, attr_key, _attr_value(value))
+    return attr_frame(attribute_value(node_or_dict, "the node of an attribute"), attr_key, _attr_value(value))
 
 
 def _attr_value(value: Any) -> Any:
@@ -229,9 +230,11 @@ def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> 
 
 def let_expr(expr: Any, where: dict[Var, Any]) -> Expr:
     """``expr`` with a variable standing for a value."""
-    if len(where) != 1:
+    if not isinstance(where, dict) or len(where) != 1:
         raise IRError("Let takes exactly one variable in where=")
     ((var, value),) = where.items()
+    if not isinstance(var, Var):
+        raise IRError(f"Let needs a variable in where=, got {type(var).__name__}")
     return Let(var, as_expr(value, var.dtype), as_expr(expr))
 
 
@@ -259,7 +262,9 @@ def continue_stmt() -> None:
 
 def func_attr(attrs: dict[str, Any]) -> None:
     """Set attributes of the function."""
-    current().attrs.update(attrs)
+    if not isinstance(attrs, dict):
+        raise IRError(f"func_attr takes a dict, got {type(attrs).__name__}")
+    current().attrs.update(attribute_value(attrs, "an attribute of a function"))
 
 
 def func_ret(ret_type: Any) -> None:

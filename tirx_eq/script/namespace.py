@@ -82,7 +82,10 @@ def _reduce(combiner: Any, source: Any, axis: Any, condition: Any, value_index: 
 
 def _iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> ir.IterVar:
     """A variable over a range, with a kind of iteration."""
-    return ir.IterVar(dom, ir.Var(var) if isinstance(var, str) else var, iter_type, thread_tag)
+    variable = ir.Var(var) if isinstance(var, str) else var
+    if not isinstance(variable, ir.Var):
+        raise IRError(f"iter_var needs a variable, got {type(variable).__name__}")
+    return ir.IterVar(dom, variable, iter_type, thread_tag)
 
 
 def _buffer_load(buffer: Buffer, indices: Any, predicate: Any = None) -> ir.BufferLoad:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -44,7 +45,9 @@ def read_source(text: str, file: str = "<script>") -> Source:
     """Parse Python source text.  Raises ParseError with the place of a syntax error."""
     lines = tuple(text.splitlines())
     try:
-        tree = ast.parse(text, file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # the text is the user's; what is wrong in it is an error
+            tree = ast.parse(text, file)
     except SyntaxError as e:
         raise syntax_error(e, file, lines) from None
     except (ValueError, RecursionError, MemoryError) as e:

@@ -29,7 +29,7 @@ from ..ir.linear import simplified
 from ..ir.op import TILE_PREFIX
 from .builder import Frame, current
 from .regions import as_region
-from .values import as_expr
+from .values import as_expr, attribute_value
 
 #: Parameters of each primitive before the common ``workspace, dispatch, scope, **config``.  ``dst!`` must be a region;
 #: ``src?`` defaults to dst; ``x`` alone may be a region or a scalar; ``op:`` names another tile primitive.
@@ -101,7 +101,11 @@ def _bind(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, A
 def invoke(name: str, scope: str | ExecScope | None, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Emit a call of the tile primitive ``name``; keyword arguments that it doesn't know are its config."""
     workspace = kwargs.pop("workspace", None) or {}
+    if not isinstance(workspace, dict) or not all(isinstance(b, Buffer) for b in workspace.values()):
+        raise IRError(f"{name}: workspace must give buffers by name")
     dispatch = kwargs.pop("dispatch", None)
+    if dispatch is not None and not isinstance(dispatch, str):
+        raise IRError(f"{name}: dispatch must be the name of a variant, got {type(dispatch).__name__}")
     asked = kwargs.pop("scope", None)
     exec_scope = asked if asked is not None else scope
     if not isinstance(exec_scope, ExecScope):
@@ -118,7 +122,7 @@ def invoke(name: str, scope: str | ExecScope | None, args: Sequence[Any], kwargs
     order = _ORDER.get(name) or tuple(p[0] for p in parameters)
     if name == "gemm_async":
         order = _gemm_async_order(bound)
-    config = {k: _config_value(v) for k, v in kwargs.items()}
+    config = {k: attribute_value(v, f"{name}: '{k}'") for k, v in kwargs.items()}
     operands = tuple(bound[k] for k in order)
     _check_extents(name, bound, parameters, dispatch, config)
     builder = current()
@@ -159,16 +163,6 @@ def _lambda(function: Callable[..., Any]) -> LambdaExpr:
     names = list(inspect.signature(function).parameters)
     variables = tuple(Var(n, PrimType("int32")) for n in names)
     return LambdaExpr(variables, as_expr(function(*variables)))
-
-
-def _config_value(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(_config_value(v) for v in value)
-    if isinstance(value, dict):
-        return {k: _config_value(v) for k, v in value.items()}
-    if isinstance(value, BufferRegion):
-        return value
-    return value
 
 
 # -- operands of unequal extents --------------------------------------------------------------------------------------

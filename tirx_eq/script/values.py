@@ -165,6 +165,26 @@ def as_expr(value: Any, dtype: str | None = None) -> Expr:
     raise IRError(f"a {type(value).__name__} can't be used as an expression")
 
 
+def attribute_value(value: Any, what: str) -> Any:
+    """A value of an attribute, annotation or config as the IR keeps it: plain data or nodes, lists as tuples.
+
+    Raises IRError, naming ``what``, for anything else.
+    """
+    if isinstance(value, MetaVar):
+        return attribute_value(value.value, what)
+    if isinstance(value, Dtype):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return tuple(attribute_value(v, what) for v in value)
+    if isinstance(value, dict):
+        return {str(k): attribute_value(v, what) for k, v in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)) or hasattr(type(value), "type_key"):
+        return value
+    if hasattr(value, "__index__"):
+        return int(value)
+    raise IRError(f"{what} can't be a {type(value).__name__}")
+
+
 def pointer_type(value: Expr) -> PointerType | TensorMapType | None:
     """The type of a pointer-valued expression as far as it can be told; None if it isn't a pointer."""
     from ..ir import Call
