@@ -63,6 +63,9 @@ def trim(rows: Sequence[int]) -> Rows:
     return tuple(rows[:n])
 
 
+MAX_INPUTS = 2048  # rows are masks over the input bits; a term with more would make every operation slow
+
+
 class BitView:
     """Rows of the nodes of a ``Table``, computed on demand and kept."""
 
@@ -90,9 +93,11 @@ class BitView:
         found = make(self, i, node[1:]) if make else None
         return self.fresh(i) if found is None else trim(found[: hi.bit_length()])
 
-    def fresh(self, i: int) -> Rows:
-        """Node ``i`` as an input: one new input bit per bit of its upper bound."""
+    def fresh(self, i: int) -> Rows | None:
+        """Node ``i`` as an input: one new input bit per bit of its upper bound; None if there are too many."""
         start = len(self.inputs)
+        if start > MAX_INPUTS:
+            return None
         width = self.table.interval[i][1].bit_length()
         self.inputs.extend((i, b) for b in range(width))
         return tuple(2 << (start + b) for b in range(width))

@@ -215,13 +215,22 @@ class Problem:
                 for m, c in f.poly.items():
                     if len(m) != 1 or abs(c) != 1 or (own and "!" in m[0]):
                         continue
-                    if not own and not (m[0].startswith("r!") and len(f.poly) == 1):
-                        continue  # of the invented variables only a remainder that is 0 goes
+                    if not own and not (m[0].startswith("r!") and (len(f.poly) == 1 or self._divided(m[0], f.poly))):
+                        continue  # of the invented variables only a remainder goes that is 0, or is divided in turn
                     if any(m[0] in n for n in f.poly if n != m):
                         continue
                     rest = {n: -d * c for n, d in f.poly.items() if n != m}
                     return m[0], rest, f
         return None
+
+    def _divided(self, name: str, equation: Poly) -> bool:
+        """Whether the equation is that of a division of the variable ``name``."""
+        for d in self.divisions:
+            if P.key(d.dividend) == P.key(P.symbol(name)):
+                own = P.sub(d.dividend, P.add(P.mul(d.divisor, d.quotient), d.remainder))
+                if P.key(own) == P.key(equation):
+                    return True
+        return False
 
     def _substituted(self, f: Formula, name: str, value: Poly) -> Formula:
         if isinstance(f, Atom):
@@ -230,6 +239,7 @@ class Problem:
 
     def _simplify(self) -> None:
         """Drop alternatives that a plain fact rules out: most divisors are known to be positive."""
+        self._positive_products()
         while True:
             known = {P.key(f.poly) for f in self.facts if isinstance(f, Atom) and f.kind == "ge"}
             known |= {P.key(P.const(k)) for k in (0, 1)}
@@ -247,6 +257,18 @@ class Problem:
             self.facts = kept
             if unchanged:
                 return
+
+    def _positive_products(self) -> None:
+        """A divisor that is a product of variables known to be at least 1 is at least 1."""
+        known = {P.key(f.poly) for f in self.facts if isinstance(f, Atom) and f.kind == "ge"}
+        for d in self.divisions:
+            if len(d.divisor) == 1:
+                ((m, c),) = d.divisor.items()
+                least = P.sub(d.divisor, P.const(1))
+                if c >= 1 and len(m) >= 2 and P.key(least) not in known:
+                    if all(P.key(P.sub(P.symbol(s), P.const(1))) in known for s in m):
+                        self.facts.append(ge(least))
+                        known.add(P.key(least))
 
     # ---- lemmas
 
@@ -335,22 +357,31 @@ class Problem:
 
     # ---- cuts
 
-    def cut(self, rlimit: int = CUT_RLIMIT) -> int:
+    def cut(self, linear: bool, rlimit: int = CUT_RLIMIT) -> int:
         """Prove equations between quotients one at a time, and use each to substitute; returns how many.
 
         Two-level mixed radix needs this: that the outer quotients agree must be known before the inner ones can.
+        ``linear`` as in ``solve``.
         """
         found = 0
         while found < MAX_CUTS:
-            for m in self._moduli():
-                hit = next((d for d in self._cuts(m) if self._proves(m, d, rlimit)), None)
-                if hit is not None:
-                    break
-            else:
+            hit = self._next_cut(linear, rlimit)
+            if hit is None:
                 return found
             self._use(hit)
             found += 1
+            if linear and self.ask([g for _, g in self.goals], (), rlimit, True)[0] == "unsat":
+                return found
         return found
+
+    def _next_cut(self, linear: bool, rlimit: int) -> Poly | None:
+        query = _Query(self.facts, rlimit, linear)
+        query.add(self._multiples())
+        for m in self._moduli():
+            for d in self._cuts(m):
+                if query.holds(zero(d), _step(m, d)):
+                    return d
+        return None
 
     def _cuts(self, m: Poly) -> list[Poly]:
         """Differences that define a quotient if they are 0."""
@@ -363,12 +394,12 @@ class Problem:
                     return mono[0], {n: -k * c for n, k in d.items() if n != mono}
         return None
 
-    def _proves(self, m: Poly, d: Poly, rlimit: int) -> bool:
-        lemmas = [*_step(m, d), *self._multiples()]
-        return any(self.ask([zero(d)], lemmas, rlimit, linear)[0] == "unsat" for linear in (True, False))
-
     def _multiples(self) -> list[Formula]:
-        """A remainder that is a multiple of g, of a divisor that is one too, stays g below it."""
+        """What follows from bounds by taking out a common factor.
+
+        A remainder that is a multiple of g, of a divisor that is one too, stays g below it; and m*p >= m*q - (less
+        than m) says that p >= q.
+        """
         out: list[Formula] = []
         for d in self.divisions:
             gap = P.sub(d.divisor, P.sub(d.dividend, P.mul(d.divisor, d.quotient)))
@@ -376,6 +407,12 @@ class Problem:
                 part = P.divide(gap, (g,))
                 if P.key(P.mul(part, P.symbol(g))) == P.key(gap):
                     out += _step(P.symbol(g), part)
+        for f in self.facts:
+            if isinstance(f, Atom) and f.kind == "ge":
+                for g in sorted(P.symbols(f.poly)):
+                    part = P.divide(f.poly, (g,))
+                    if len(part) >= 2:
+                        out += _step(P.symbol(g), part)
         return out
 
     def _use(self, d: Poly) -> None:
@@ -401,37 +438,67 @@ class Problem:
         self, goals: Sequence[Formula], lemmas: Iterable[Formula], rlimit: int, linear: bool = False
     ) -> tuple[str, int, str]:
         """``solve`` for other goals and chosen lemmas."""
+        query = _Query(self.facts, rlimit, linear)
+        query.add(lemmas)
+        return query.refute(goals)
+
+
+class _Query:
+    """Facts in a z3 context of their own, and questions to them."""
+
+    def __init__(self, facts: Iterable[Formula], rlimit: int, linear: bool) -> None:
         import z3
 
-        context = z3.Context()
-        logic = "QF_LIA" if linear else "QF_NIA"
-        solver = z3.SolverFor("QF_LIA", ctx=context) if linear else z3.Solver(ctx=context)
-        solver.set("rlimit", rlimit)
-        names: dict[str, Any] = {}
+        self.z3 = z3
+        self.context = z3.Context()
+        self.linear = linear
+        self.solver = z3.SolverFor("QF_LIA", ctx=self.context) if linear else z3.Solver(ctx=self.context)
+        self.solver.set("rlimit", rlimit)
+        self.names: dict[str, Any] = {}
+        self.add(facts)
 
-        def value(p: Poly) -> Any:
-            total = z3.IntVal(0, context)
-            for m, c in sorted(p.items()):
-                product = z3.IntVal(c, context)
-                for s in ("*".join(m),) if linear and m else m:
-                    product = product * names.setdefault(s, z3.Int(s, context))
-                total = total + product
-            return total
+    def value(self, p: Poly) -> Any:
+        """A polynomial; linear queries take every product for a variable."""
+        z3 = self.z3
+        total = z3.IntVal(0, self.context)
+        for m, c in sorted(p.items()):
+            product = z3.IntVal(c, self.context)
+            for s in ("*".join(m),) if self.linear and m else m:
+                if s not in self.names:
+                    self.names[s] = z3.Int(s, self.context)
+                product = product * self.names[s]
+            total = total + product
+        return total
 
-        def truth(f: Formula) -> Any:
-            if isinstance(f, Atom):
-                return value(f.poly) >= 0 if f.kind == "ge" else value(f.poly) == 0
-            parts = [truth(p) for p in f.parts]
-            if f.kind == "not":
-                return z3.Not(parts[0])
-            return z3.And(*parts, context) if f.kind == "and" else z3.Or(*parts, context)
+    def truth(self, f: Formula) -> Any:
+        """A formula."""
+        if isinstance(f, Atom):
+            return self.value(f.poly) >= 0 if f.kind == "ge" else self.value(f.poly) == 0
+        parts = [self.truth(p) for p in f.parts]
+        if f.kind == "not":
+            return self.z3.Not(parts[0])
+        return self.z3.And(*parts, self.context) if f.kind == "and" else self.z3.Or(*parts, self.context)
 
-        for f in [*self.facts, *lemmas]:
-            solver.add(truth(f))
-        solver.add(z3.Not(z3.And(*(truth(g) for g in goals), context)))
-        text = f"(set-logic {logic})\n" + solver.to_smt2()
-        result = str(solver.check())
-        return result, int(solver.statistics().get_key_value("rlimit count")), text
+    def add(self, formulas: Iterable[Formula]) -> None:
+        """Assert formulas."""
+        for f in formulas:
+            self.solver.add(self.truth(f))
+
+    def holds(self, goal: Formula, lemmas: Iterable[Formula]) -> bool:
+        """Whether the goal follows, with these lemmas for this question only."""
+        self.solver.push()
+        self.add(lemmas)
+        self.solver.add(self.z3.Not(self.truth(goal)))
+        found = self.solver.check() == self.z3.unsat
+        self.solver.pop()
+        return bool(found)
+
+    def refute(self, goals: Sequence[Formula]) -> tuple[str, int, str]:
+        """Ask for a counterexample to some goal: result, rlimit used, SMT-LIB text."""
+        self.solver.add(self.z3.Not(self.z3.And(*(self.truth(g) for g in goals), self.context)))
+        text = f"(set-logic {'QF_LIA' if self.linear else 'QF_NIA'})\n" + self.solver.to_smt2()
+        result = str(self.solver.check())
+        return result, int(self.solver.statistics().get_key_value("rlimit count")), text
 
 
 def _division(d: Division, name: str, value: Poly) -> Division:

@@ -9,6 +9,7 @@ which counts as a failure: it would prove anything.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from ..ir.index import EvaluationError, Term, evaluate, parse, show
 from . import bitvector, nonlinear
 from .hints import WITNESSES
 from .obligations import Goal, Obligation
+from .verdict import Lemmas, Unsat
 
 WIDTHS = (8, 16, 32, 64)
 REQUIRED_WIDTHS = (8, 16, 32)
@@ -62,7 +64,7 @@ def prove(ob: Obligation, widths: Sequence[int] = WIDTHS) -> Proof:
         return Proof(ob.rule, "no claim", "none", 0)
     hinted = with_hint(ob)
     hint = hinted is not ob
-    found = _bits(hinted, widths) if ob.bits else _integers(hinted)
+    found = _bits(hinted, widths) if ob.bits else integers(hinted)
     if found.verdict == "unknown":
         point = find_counterexample(ob)
         if point is not None:
@@ -126,7 +128,9 @@ class Attempt:
     rlimit: int
 
 
-QUICK = (Attempt(0, True, 200_000), Attempt(1, True, 400_000), Attempt(0, False, 150_000))
+QUICK = (Attempt(0, True, 200_000), Attempt(1, True, 400_000))
+PLAIN = (Attempt(0, False, 150_000),)
+NEXT = (Attempt(0, True, 200_000), Attempt(1, True, 400_000))
 THOROUGH = (Attempt(2, True, 400_000), Attempt(1, False, 400_000))
 AFTER_CUTS = (Attempt(1, True, 400_000), Attempt(2, True, 400_000), Attempt(0, False, 200_000), Attempt(1, False, 600_000))
 LAST = (Attempt(1, False, 3_000_000), Attempt(2, False, 4_000_000))
@@ -155,27 +159,36 @@ class _Tally:
         return "unknown"
 
 
-def _integers(ob: Obligation) -> Proof:
+def integers(ob: Obligation) -> Proof:
+    """Proof over unbounded integers: verdict proved or unknown.  ``NotImplementedError`` for a bit operation."""
     tally = _Tally()
     problem = nonlinear.Problem(ob)
     result = tally.tried(problem, QUICK)
-    if result == "unknown" and 0 < problem.choices <= MAX_CHOICES and _by_cases(ob, problem.choices, tally):
-        result = "unsat"
+    if result == "unknown" and 0 < problem.choices <= MAX_CHOICES:
+        result = tally.tried(problem, PLAIN)
+        if result == "unknown" and _by_cases(ob, problem.choices, tally):
+            result = "unsat"
     if result == "unknown":
         result = _thoroughly(problem, tally)
+    if result == "unknown":
+        result = tally.tried(problem, LAST)
     verdict = "proved" if result == "unsat" else "unknown"
     return Proof(ob.rule, verdict, "integers", len(ob.goals), tally.level, max(1, tally.cases), tally.cuts,
                  rlimit=tally.rlimit, queries=tuple(tally.queries))  # fmt: skip
 
 
 def _thoroughly(problem: nonlinear.Problem, tally: _Tally) -> str:
-    result = tally.tried(problem, THOROUGH)
+    """Cuts that linear reasoning finds, products as products, more lemmas, all cuts."""
+    cuts = problem.cut(linear=True)
+    result = tally.tried(problem, (*(NEXT if cuts else ()), *PLAIN))
     if result == "unknown":
-        cuts = problem.cut()
-        if cuts:
-            result = tally.tried(problem, AFTER_CUTS)
-            tally.cuts = max(tally.cuts, cuts)
-    return tally.tried(problem, LAST) if result == "unknown" else result
+        result = tally.tried(problem, THOROUGH)
+    if result == "unknown":
+        more = problem.cut(linear=False)
+        cuts += more
+        result = tally.tried(problem, AFTER_CUTS) if more else result
+    tally.cuts = max(tally.cuts, cuts)
+    return result
 
 
 def _by_cases(ob: Obligation, choices: int, tally: _Tally) -> bool:
@@ -185,12 +198,9 @@ def _by_cases(ob: Obligation, choices: int, tally: _Tally) -> bool:
         problem = nonlinear.Problem(ob, branches)
         if problem.choices > choices:
             return False
-        result = mine.tried(problem, QUICK)
+        result = mine.tried(problem, (*QUICK, *PLAIN))
         if result == "unknown":
-            result = mine.tried(problem, THOROUGH)
-            if result == "unknown" and problem.cut():
-                mine.cuts += 1
-                result = mine.tried(problem, AFTER_CUTS)
+            result = _thoroughly(problem, mine)
         if result != "unsat":
             return False
         mine.cases += 1
@@ -215,6 +225,16 @@ def _with_shifts_exact(ob: Obligation, proof: Proof) -> Proof:
     shifts = ", ".join(f"{show(x)} << {show(s)}" for x, s in ob.exact)
     return replace(proof, verdict="refuted" if result.result == "sat" else "unknown", counterexample=result.point,
                    detail=f"{shifts} may lose bits of a 64-bit constant")  # fmt: skip
+
+
+def certificate(proof: Proof) -> Lemmas:
+    """The certificate of a proof on integers: one unsatisfiable query per case."""
+    steps = []
+    for k, text in enumerate(proof.queries):
+        logic = text.split(")", 1)[0].split()[-1]
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        steps.append((f"query {k}", Unsat(logic, 0, nonlinear.RLIMIT, proof.rlimit, digest)))
+    return Lemmas(tuple(steps))
 
 
 # ---- assignments

@@ -1,8 +1,8 @@
 """Are two index terms equal at every point of their ranges?  A portfolio, cheapest procedure first.
 
     same term → affine over GF(2) → small box, all points → Presburger (isl) → box up to 2**18 points
-              → integers, briefly → bit-vectors at a width that holds every intermediate value → integers
-              → unknown, with the question
+              → integers with the lemmas of mixed radix, if a divisor is a variable → integers, briefly
+              → bit-vectors at a width that holds every intermediate value → integers → unknown, with the question
 
 Integers get a short turn before bit-vectors because nested division by constants that are no powers of two takes them
 10 ms, and a bit-blasted divider 200 ms or for ever; where they fail they fail on their small limit.
@@ -18,13 +18,14 @@ from typing import Any
 
 from ..errors import ProofError
 from ..ir.index import EvaluationError, Term, evaluate, show
-from .gf2 import BitView
+from .gf2 import MAX_INPUTS, BitView
 from .table import DIVISIONS, Ranges, Table
 from .verdict import Certificate, Empty, Enumeration, IndexClaim, Structural, Unsat, Verdict
 
 SMALL_BOX = 1 << 11
 LARGE_BOX = 1 << 18
 UNDEFINED = "undefined"
+NOT_ARITHMETIC = frozenset(("and", "or", "xor", "shl", "shr"))
 
 
 def validate(before: Term, after: Term, ranges: Ranges, *, assume: Sequence[Term] = (), rlimit: int | None = None) -> Verdict:
@@ -97,7 +98,13 @@ class Validator:
             steps.append(("isl", self._isl))
         if points <= LARGE_BOX:
             return [*steps, ("enumeration", self._enumerate)]
-        return [*steps, ("z3-int", self._integers_briefly), ("z3-bv", self._bitvector), ("z3-int", self._integers)]
+        return [
+            *steps,
+            ("lemmas", self._lemmas),
+            ("z3-int", self._integers_briefly),
+            ("z3-bv", self._bitvector),
+            ("z3-int", self._integers),
+        ]
 
     def _names(self, a: int, b: int) -> list[str]:
         return self.table.names(a, b, *self.facts)
@@ -113,6 +120,8 @@ class Validator:
         return Verdict("equal", "structural", certificate=Structural()) if a == b else None
 
     def _gf2(self, a: int, b: int) -> Verdict | None:
+        if len(self.bits.inputs) > MAX_INPUTS // 2:
+            self.bits = BitView(self.table)
         x = self.bits.rows(a)
         y = self.bits.rows(b) if x is not None else None
         if x is None or y is None:
@@ -178,6 +187,25 @@ class Validator:
         from .smt import RLIMIT
 
         return self._solve(a, b, 0, "z3-int", (self.rlimit or RLIMIT) // 10)
+
+    def _lemmas(self, a: int, b: int) -> Verdict | None:
+        """Variable divisors: the rule prover, which proves outer quotients before inner ones."""
+        nodes = [self.table.nodes[i] for r in (a, b, *self.facts) for i in self.table.reach(r)]
+        variable = any(n[0] in DIVISIONS and self.table.nodes[n[2]][0] != "const" for n in nodes)
+        if not variable or any(n[0] in NOT_ARITHMETIC for n in nodes):
+            return None
+        from .obligations import Goal, Obligation
+        from .prover import certificate, integers
+
+        names = self._names(a, b)
+        bounds: list[Term] = [("le", self.table.ranges[n][0], n) for n in names]
+        bounds += [("le", n, self.table.ranges[n][1]) for n in names]
+        facts = (*bounds, *(self.table.term(f) for f in self.facts))
+        goal = Goal("equal", ("eq", self.table.term(a), self.table.term(b)))
+        proof = integers(Obligation("claim", facts, (goal,), dict.fromkeys(names, "i64"), False))
+        if proof.verdict != "proved":
+            return None
+        return Verdict("equal", "lemmas", certificate=certificate(proof))
 
     def _problem(self, a: int, b: int, width: int, rlimit: int | None = None) -> Any:
         from .smt import RLIMIT, Problem

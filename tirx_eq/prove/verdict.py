@@ -25,6 +25,13 @@ class Structural:
 
 
 @dataclass(frozen=True)
+class NormalForm:
+    """Both sides have this canonical form; ``form`` is its text."""
+
+    form: str
+
+
+@dataclass(frozen=True)
 class Matrix:
     """Both sides are this affine map over GF(2).
 
@@ -82,8 +89,10 @@ class Lemmas:
     steps: tuple[tuple[str, Certificate], ...]
 
 
-Certificate = Structural | Matrix | Enumeration | Empty | Unsat | RuleChain | Lemmas
-_KINDS: dict[str, type] = {k.__name__: k for k in (Structural, Matrix, Enumeration, Empty, Unsat, RuleChain, Lemmas)}
+Certificate = Structural | NormalForm | Matrix | Enumeration | Empty | Unsat | RuleChain | Lemmas
+_KINDS: dict[str, type] = {
+    k.__name__: k for k in (Structural, NormalForm, Matrix, Enumeration, Empty, Unsat, RuleChain, Lemmas)
+}
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,48 @@ class IndexClaim:
 
 
 @dataclass(frozen=True)
+class LayoutClaim:
+    """A question about layouts, given as specification dicts (design section 8).
+
+    ``question`` is equal, injective, covers, conflict_free, or same_up_to_offset / same_up_to_permutation; ``layouts``
+    the one or two layouts; ``size`` the number of elements; ``shape`` the shape asked about, if any; ``detail`` what
+    else the question needs (extents to cover; dtype, lanes and vector of an access).
+    """
+
+    question: str
+    layouts: tuple[dict[str, Any], ...]
+    size: int
+    shape: tuple[int, ...] | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict with ``kind: layout``."""
+        return {
+            "kind": "layout",
+            "question": self.question,
+            "layouts": list(self.layouts),
+            "size": self.size,
+            "shape": None if self.shape is None else list(self.shape),
+            "detail": self.detail,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> LayoutClaim:
+        """The claim that ``to_json`` wrote."""
+        shape = data.get("shape")
+        return LayoutClaim(
+            str(data["question"]),
+            tuple(data["layouts"]),
+            int(data["size"]),
+            None if shape is None else tuple(shape),
+            dict(data.get("detail", {})),
+        )
+
+
+Claim = IndexClaim | LayoutClaim
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The answer to one claim.
 
@@ -132,7 +183,7 @@ class Verdict:
     before: Any = None
     after: Any = None
     smtlib: str = ""
-    claim: IndexClaim | None = field(default=None, compare=False)
+    claim: Claim | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -169,7 +220,8 @@ class Verdict:
         if values.get("certificate") is not None:
             values["certificate"] = certificate_from_json(values["certificate"])
         if values.get("claim") is not None:
-            values["claim"] = IndexClaim.from_json(values["claim"])
+            kind = IndexClaim if values["claim"].get("kind") == "index" else LayoutClaim
+            values["claim"] = kind.from_json(values["claim"])
         return Verdict(**values)
 
 
