@@ -35,6 +35,8 @@ def _extents(value: Any, what: str) -> tuple[Expr, ...] | None:
     if isinstance(value, (int, Expr)):
         value = [value]
     made = tuple(as_expr(e) for e in value)
+    if not made:
+        raise IRError(f"{what}: at least one extent is needed (or none is named, to be inferred)")
     for e in made:
         if isinstance(e, IntImm) and int(e) < 1:
             raise IRError(f"{what}: an extent must be at least 1, got {int(e)}")
