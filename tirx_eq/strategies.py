@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from .ir.index import Term
-from .layout import S, SwizzleLayout, TileLayout
+from .layout import SwizzleLayout, TileLayout
 
 if TYPE_CHECKING:
     from .ir import PrimFunc
@@ -99,7 +99,7 @@ def permuted_layouts(draw: Any, shape: Sequence[int]) -> TileLayout:
     for k in order:
         strides[k] = step
         step *= digits[k]
-    return TileLayout(S[tuple(digits) : tuple(strides)])
+    return TileLayout.from_iters(list(zip(digits, strides)))
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------

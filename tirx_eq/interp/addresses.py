@@ -110,34 +110,51 @@ def _compare_and_swap(m: Machine, e: Call, threads: Array) -> Array:
     return old
 
 
-def _load_scalar(m: Machine, e: Call, threads: Array) -> Array:
-    """``ptx.ld*`` of one value."""
-    if e.dtype == "void":
-        raise InterpreterError(
-            f"'{e.op.name}' into registers has no meaning here", hint="use the form that gives a value"
-        )
-    return read_at(m, pointer(m, e.args[0], threads), e.dtype, threads)
+#: Dtype of the value of a PTX type in a register.
+PTX_TYPES = {
+    "b8": "uint8", "u8": "uint8", "s8": "int8", "b16": "uint16", "u16": "uint16", "s16": "int16", "f16": "float16",
+    "bf16": "bfloat16", "b32": "uint32", "u32": "uint32", "s32": "int32", "f32": "float32", "b64": "uint64",
+    "u64": "uint64", "s64": "int64", "f64": "float64",
+}  # fmt: skip
 
 
-def _store_scalar(m: Machine, e: Call, threads: Array) -> None:
-    """``ptx.st`` of one value."""
+def _load(m: Machine, e: Call, threads: Array) -> Array | None:
+    """``ptx.ld*``: a value, or with destinations (which come first) one element after the other through pointers."""
+    if e.dtype != "void":
+        return read_at(m, pointer(m, e.args[0], threads), e.dtype, threads)
+    count = constant_operand(e.args[-4], "the number of destinations")
+    dtype = PTX_TYPES.get(text(e.args[-6]))
+    if dtype is None or not count:
+        raise InterpreterError(f"'{e.op.name}' of {text(e.args[-6])} has no meaning here")
+    source = pointer(m, e.args[count], threads)
+    size = dt.storage_bits(dtype) // 8
+    for k in range(count):
+        write_at(m, pointer(m, e.args[k], threads), read_at(m, source.moved(k * size), dtype, threads), dtype)
+    return None
+
+
+def _store(m: Machine, e: Call, threads: Array) -> None:
+    """``ptx.st*``: values one after the other, or (``src=``) from where a pointer points to."""
     given = named_operands(e)
-    vec = text(given.get("vec", ""))
-    if vec or given.get("src") is not None:
-        raise InterpreterError(f"'{e.op.name}' of a vector has no meaning here", hint="store the values one by one")
-    value = e.args[1]
-    write_at(m, pointer(m, e.args[0], threads), evaluate(m, value, threads), value.dtype)
+    dtype = PTX_TYPES.get(text(given["ptx_type"]))
+    if dtype is None:
+        raise InterpreterError(f"'{e.op.name}' of {text(given['ptx_type'])} has no meaning here")
+    target = pointer(m, given["address"], threads)
+    size = dt.storage_bits(dtype) // 8
+    if given.get("src") is not None:
+        source = pointer(m, given["src"], threads)
+        count = int(text(given.get("vec", ""))[1:] or 1)
+        stored = [read_at(m, source.moved(k * size), dtype, threads) for k in range(count)]
+    else:
+        stored = [_register(evaluate(m, v, threads), v.dtype, dtype) for v in given["values"]]
+    for k, value in enumerate(stored):
+        write_at(m, target.moved(k * size), value, dtype)
 
 
-def _cp_async(m: Machine, e: Call, threads: Array) -> None:
-    """``cp.async``: bytes from global to shared memory, at once."""
-    size = constant_operand(e.args[2], "the size of cp.async")
-    _move_bytes(m, pointer(m, e.args[0], threads), pointer(m, e.args[1], threads), size, threads)
-
-
-def _move_bytes(m: Machine, dst: Pointer, src: Pointer, size: int, threads: Array) -> None:
-    for k in range(size):
-        write_at(m, dst.moved(k), read_at(m, src.moved(k), "uint8", threads), "uint8")
+def _register(value: Array, source: str, target: str) -> Array:
+    """The low bits of a register, read as another type of at most its width."""
+    size = dt.storage_bits(target) // 8
+    return values.from_bytes(values.to_bytes(values.wrap(value, source), source)[..., :size], target)
 
 
 def _f32x2(op: Callable[..., Array], operands: int) -> Handler:
@@ -171,8 +188,8 @@ def _to_address(op: Callable[..., Array], operands: int, dtype: str) -> Handler:
 VALUES: dict[str, Handler] = {
     "tirx.address_of": _address_of, "tirx.buffer_data": _buffer_data, "tirx.ptr_byte_offset": _moved,
     "tirx.handle_add_byte_offset": _moved, "tirx.ptx.mapa": _mapa, "tirx.ptx.atom_scalar": _atom_scalar,
-    **{f"tirx.ptx.{n}": _load_scalar for n in ("ld", "ld_acquire", "ld_relaxed", "ld_volatile", "ld_global_nc")},
-    "tirx.cuda.ldg": _load_scalar, "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
+    **{f"tirx.ptx.{n}": _load for n in ("ld", "ld_acquire", "ld_relaxed", "ld_volatile", "ld_global_nc")},
+    "tirx.cuda.ldg": _load, "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
     "tirx.cuda.atomic_cas": _compare_and_swap, "tirx.cuda.get_tmem_addr": _tmem_address,
     "tirx.cuda.cvta_generic_to_shared": _shared_number, "tirx.cuda.smem_addr_from_uint64": _shared_number,
     "tirx.ptx.add_f32x2": _f32x2(add, 2), "tirx.ptx.sub_f32x2": _f32x2(subtract, 2),
@@ -180,8 +197,8 @@ VALUES: dict[str, Handler] = {
 }  # fmt: skip
 
 EFFECTS: dict[str, Handler] = {
-    "tirx.ptx.st": _store_scalar, "tirx.ptx.st_relaxed": _store_scalar, "tirx.ptx.st_release": _store_scalar,
-    "tirx.ptx.st_volatile": _store_scalar, "tirx.ptx.red_scalar": _red_scalar, "tirx.ptx.cp_async": _cp_async,
+    "tirx.ptx.st": _store, "tirx.ptx.st_relaxed": _store, "tirx.ptx.st_release": _store,
+    "tirx.ptx.st_volatile": _store, "tirx.ptx.red_scalar": _red_scalar,
     **{f"tirx.ptx.{n}_f32": _to_address(f, k, "float32")
        for n, f, k in (("add", add, 2), ("sub", subtract, 2), ("mul", multiply, 2), ("fma", fma32, 3))},
 }  # fmt: skip

@@ -13,7 +13,7 @@ from . import values
 from .expressions import evaluate, lazy
 from .faults import InterpreterError
 from .memory import Pointer
-from .operands import arguments, to_number
+from .operands import arguments, pointer, to_number
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -91,6 +91,8 @@ def _reinterpret(m: Machine, e: Call, threads: Array) -> Any:
     value = evaluate(m, e.args[0], threads)
     if isinstance(value, Pointer):
         return value if dt.kind(e.dtype) == "handle" else to_number(m, value)
+    if dt.kind(e.dtype) == "handle":
+        return pointer(m, e.args[0], threads)
     lanes_in, lanes_out = dt.lanes(source), dt.lanes(e.dtype)
     raw = values.to_bytes(values.wrap(value, source), dt.element(source))
     if lanes_in > 1:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Call
-from . import addresses, collectives, functions, synchronise
+from . import addresses, bulk, collectives, functions, synchronise
 from .collectives import TOGETHER
 from .faults import InterpreterError
 from .synchronise import NO_EFFECT
@@ -31,10 +31,11 @@ VALUES: dict[str, Handler] = {
     **functions.VALUES,
     **collectives.VALUES,
     **addresses.VALUES,
+    **bulk.VALUES,
     **synchronise.VALUES,
     "tirx.cuda.thread_rank": _thread_rank,
 }
-EFFECTS: dict[str, Handler] = {**addresses.EFFECTS, **synchronise.EFFECTS}
+EFFECTS: dict[str, Handler] = {**addresses.EFFECTS, **bulk.EFFECTS, **synchronise.EFFECTS}
 
 
 def call_value(m: Machine, e: Call, threads: Array) -> Any:

@@ -112,7 +112,7 @@ def constant_operand(e: Any, what: str) -> int:
 
 
 def named_operands(e: Call) -> dict[str, Any]:
-    """The arguments of a call by the intrinsic's parameter names."""
+    """The arguments of a call by the intrinsic's parameter names; a variadic one is a tuple."""
     from ..ir.intrinsics import arguments_of
 
     found = arguments_of(e)
@@ -120,4 +120,8 @@ def named_operands(e: Call) -> dict[str, Any]:
         raise InterpreterError(f"the operands of '{e.op.name}' don't fit its signature")
     intrinsic, args, kwargs = found
     names = [p.name for p in intrinsic.parameters if p.kind == "positional"]
-    return {**dict(zip(names, args)), **kwargs}
+    given = {**dict(zip(names, args)), **kwargs}
+    for p in intrinsic.parameters:
+        if p.kind == "variadic":
+            given[p.name] = tuple(args[len(names) :])
+    return given

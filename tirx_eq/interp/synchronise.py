@@ -62,6 +62,26 @@ def _arrive(m: Machine, e: Call, threads: Array) -> None:
         m.barriers.arrive(key, p.storage.name, int(c), int(b))
 
 
+def _complete_tx(m: Machine, e: Call, threads: Array) -> None:
+    given = named_operands(e)
+    p = pointer(m, given["bar"], threads)
+    for key, count in zip(barrier_keys(p), each(evaluate(m, given["tx_count"], threads), threads)):
+        m.barriers.transferred(key, p.storage.name, int(count))
+
+
+def _copies_arrive(m: Machine, e: Call, threads: Array) -> None:
+    """``cp.async.mbarrier.arrive``: the copies are complete, so the arrival comes at once.
+
+    Without noinc the arrival was not counted when the barrier was initialised: it changes nothing.
+    """
+    given = named_operands(e)
+    if not bool(int(getattr(given["noinc"], "value", given["noinc"]))):
+        return
+    p = pointer(m, given["bar"], threads)
+    for key in barrier_keys(p):
+        m.barriers.arrive(key, p.storage.name)
+
+
 def _wait(m: Machine, e: Call, threads: Array) -> Array:
     p = pointer(m, e.args[0], threads)
     parity = each(evaluate(m, e.args[1], threads), threads)
@@ -204,7 +224,9 @@ VALUES: dict[str, Handler] = {
 
 EFFECTS: dict[str, Handler] = {
     "tirx.ptx.mbarrier_init": _init, "tirx.ptx.mbarrier_arrive": _arrive, "tirx.ptx.mbarrier_arrive_expect_tx": _arrive,
-    "tirx.ptx.mbarrier_try_wait": _wait, "tirx.ptx.mbarrier_try_wait_acquire_cluster": _wait,
+    "tirx.ptx.mbarrier_arrive_no_complete": _arrive, "tirx.ptx.mbarrier_complete_tx": _complete_tx,
+    "tirx.ptx.cp_async_mbarrier_arrive": _copies_arrive, "tirx.ptx.mbarrier_try_wait": _wait,
+    "tirx.ptx.mbarrier_try_wait_acquire_cluster": _wait,
     "tirx.ptx.tcgen05_commit": _commit, "tirx.cuda.cta_sync": _sync("cta"), "tirx.cuda.warp_sync": _sync("warp"),
     "tirx.cuda.cluster_sync": _sync("cluster"), "tirx.cuda.grid_sync": _sync("grid"),
     "tirx.tvm_storage_sync": _storage_sync,
