@@ -19,6 +19,8 @@ _PUBLIC = {
     "TirxError": ("tirx_eq.errors", "TirxError"),
     "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
+    "to_tvm": ("tirx_eq.interop.tvm", "to_tvm"),
+    "tvm_pass": ("tirx_eq.interop.tvm", "tvm_pass"),
     "strategies": ("tirx_eq.strategies", ""),
 }
 
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
     from . import strategies
     from .egraph.simplify import simplify, simplify_all
     from .errors import TirxError
-    from .interop.tvm import from_tvm
+    from .interop.tvm import from_tvm, to_tvm, tvm_pass
     from .lower.kernel import Kernel
     from .lower.kernel import compile_function as compile
     from .prove.verdict import Verdict
 
 __all__ = [
     "Kernel", "TirxError", "Verdict", "__version__", "compile", "from_tvm", "simplify", "simplify_all", "strategies",
+    "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 

@@ -13,9 +13,12 @@ from ..errors import InteropError
 from .tvm_export import export_object
 from .tvm_import import import_object
 from .tvm_objects import load_document
+from .tvm_pass import PassReport, register_pipeline, tvm_pass
 from .tvm_reader import ImportSummary
 
-__all__ = ["ImportSummary", "from_tvm", "from_tvm_json", "to_tvm"]
+__all__ = [
+    "ImportSummary", "PassReport", "from_tvm", "from_tvm_json", "register_pipeline", "to_tvm", "tvm_pass",
+]  # fmt: skip
 
 
 def from_tvm(value: Any, *, summary: ImportSummary | None = None) -> Any:

@@ -80,9 +80,9 @@ class Writer:
             raise InteropError(f"this TVM ({self.tvm.__version__}) has no operator '{name}'")
         return self.tvm.ir.Op.get(known)
 
-    def number(self, value: Any) -> Any:
-        """An extent, stride or offset."""
-        return self.write(ir.const(value))
+    def number(self, value: Any, dtype: str | None = None) -> Any:
+        """An extent, stride or offset; ``dtype`` is that of a constant."""
+        return self.write(ir.const(value, dtype))
 
     # -- dispatch ---------------------------------------------------------------------------------------------------
 
@@ -336,11 +336,13 @@ def _compose(w: Writer, swizzle: Any, tile: Any) -> Any:
 def _write_tile_layout(w: Writer, t: Any) -> Any:
     axis = w.tvm.tirx.layout.Axis.get
 
+    def one(i: Any) -> Any:
+        extent, stride = getattr(i, "_dtypes", (None, None))
+        fields = {"extent": w.number(i.extent, extent), "stride": w.number(i.stride, stride)}
+        return w.make("tirx.Iter", axis=axis(i.axis.name), **fields)
+
     def iters(found: Any) -> list[Any]:
-        return [
-            w.make("tirx.Iter", extent=w.number(i.extent), stride=w.number(i.stride), axis=axis(i.axis.name))
-            for i in found
-        ]
+        return [one(i) for i in found]
 
     offset = {axis(a.name): w.number(v) for a, v in t.offset.items()}
     return w.make("tirx.TileLayout", shard=iters(t.shard), replica=iters(t.replica), offset=offset)

@@ -204,8 +204,16 @@ def _read_module(reader: Reader, value: Any) -> ir.IRModule:
 def _read_tile_layout(reader: Reader, value: Any) -> Any:
     from ..layout import Axis, Iter, TileLayout
 
+    def one(value: Any) -> Iter:
+        extent, stride = reader.read(value.extent), reader.read(value.stride)
+        made = Iter(extent, stride, Axis.get(name_of(value.axis)))
+        if (extent.dtype, stride.dtype) != ("int32", "int32"):
+            # constants of a layout have no dtype here; the exporter gives them back the one they had
+            object.__setattr__(made, "_dtypes", (extent.dtype, stride.dtype))
+        return made
+
     def iters(array: Any) -> list[Iter]:
-        return [Iter(reader.read(i.extent), reader.read(i.stride), Axis.get(name_of(i.axis))) for i in array]
+        return [one(i) for i in array]
 
     offset = {Axis.get(name_of(a)): reader.read(v) for a, v in obj.items(value.offset)}
     return TileLayout.from_iters(iters(value.shard), iters(value.replica), offset)

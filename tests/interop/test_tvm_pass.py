@@ -1,0 +1,94 @@
+"""Our simplifier as a pass of TVM's own compilation."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed, so there is nothing to be a pass of")
+pytest.importorskip("tvm.tirx", reason="this apache-tvm has no TIRx")
+pytest.importorskip("egglog", reason="the simplifier needs egglog")
+
+from tvm.script import tirx as T  # noqa: E402
+from tvm_oracle import parsed_by_tvm  # noqa: E402
+
+from tirx_eq.interop.tvm import PassReport, from_tvm, register_pipeline, tvm_pass  # noqa: E402
+from tirx_eq.ir import structural_equal  # noqa: E402
+
+TARGET = {"kind": "cuda", "arch": "sm_100a"}
+
+
+@T.prim_func
+def redundant(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32")):
+    T.device_entry()
+    bx = T.cta_id([32])
+    tx = T.thread_id([128])
+    B[bx * 128 + (tx ^ ((tx & 127) >> 7))] = A[(bx * 128 + (tx & 127)) // 128 * 128 + (tx << 2 >> 2)] * 2.0
+
+
+def compiled(func, pipeline):
+    target = tvm.target.Target(TARGET)
+    built = tvm.compile(tvm.IRModule({"main": func}), target=target, tir_pipeline=pipeline)
+    return built.mod.imports[0].inspect_source()
+
+
+def test_the_pass_changes_index_expressions_only():
+    report = PassReport()
+    after = tvm_pass(report)(tvm.IRModule({"redundant": redundant}))
+    done = report.functions["redundant"]
+    assert done.cost < done.cost_in and len(done.rewrites) == 2 and not report.untouched
+    assert all(r.validated_by not in ("identity", "unchecked") for r in done.rewrites)
+    text = after["redundant"].script()
+    assert "B[bx * 128 + tx] = A[bx * 128 + tx] * T.float32(2.0)" in text
+
+
+def test_a_module_with_nothing_to_gain_is_returned_itself():
+    @T.prim_func
+    def plain(A: T.Buffer((64,), "float32")):
+        T.device_entry()
+        tx = T.thread_id([64])
+        A[tx] = A[tx] + T.float32(1)
+
+    module = tvm.IRModule({"plain": plain})
+    assert tvm_pass()(module).same_as(module)
+
+
+def test_other_functions_stay():
+    relax = pytest.importorskip("tvm.relax", reason="this TVM has no relax")
+    host = relax.ExternFunc("host")
+    after = tvm_pass()(tvm.IRModule({"redundant": redundant, "host": host}, attrs={"note": "kept"}))
+    assert {str(v.name_hint) for v in after.functions} == {"redundant", "host"} and after.attrs["note"] == "kept"
+
+
+def test_in_the_pipeline_before_code_generation():
+    report = PassReport()
+    name = register_pipeline(report=report)
+    plain, ours = compiled(redundant, "tirx"), compiled(redundant, name)
+    assert "redundant_kernel" in report.functions or "main_kernel" in report.functions
+    assert not report.untouched
+    assert "^" in plain.split("__global__", 1)[1] and "^" not in ours.split("__global__", 1)[1]
+
+
+@pytest.mark.parametrize("name", ["gemm_single_tile", "scale"])
+def test_real_kernels_still_compile(name, tmp_path):
+    func = parsed_by_tvm(name, tmp_path)
+    report = PassReport()
+    source = compiled(func, register_pipeline(report=report))
+    assert not report.untouched and all(r.cost <= r.cost_in for r in report.functions.values())
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("nvcc is not installed: the CUDA source was not compiled")
+    (tmp_path / "kernel.cu").write_text(source)
+    command = [nvcc, "-std=c++17", "-arch=sm_100a", "-ptx", "kernel.cu", "-o", "kernel.ptx"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    if run.returncode and "cuda" in run.stderr and "No such file" in run.stderr:
+        pytest.skip("this nvcc has no CUDA headers: the CUDA source was not compiled")
+    assert run.returncode == 0, run.stderr[:2000]
+
+
+def test_the_result_imports_again():
+    after = tvm_pass()(tvm.IRModule({"redundant": redundant}))
+    again = tvm_pass()(after)
+    assert structural_equal(from_tvm(after), from_tvm(again))

@@ -1,0 +1,300 @@
+"""Every index expression of a function, replaced by a cheaper equal one where that is proved and fits its width.
+
+What is assumed is what TVM's own analyses assume: signed 32- and 64-bit index arithmetic of the *given* program doesn't
+overflow.  A new expression may be emitted only if each value that a division, comparison or the result depends on is
+exact at its width: proved by intervals, or a value that the given expression computes too.  Sums, products and bit
+operations in between may wrap, since they are right modulo two to the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import ir
+from ..errors import TirxError
+from ..ir import dtype as dt
+from ..ir.index import Term, names, postorder, show
+from ..ir.index_ir import IndexScope, dtype_range
+from ..ir.node import fields, replace
+from ..prove.table import Table
+
+#: Operators that are right modulo 2**width if their operands are.
+_WRAPPING = ("add", "sub", "mul", "neg", "and", "or", "xor")
+#: Calls whose value depends on their arguments alone, so they may be copied and dropped.
+_PURE_CALLS = (
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "popcount", "clz", "abs",
+)  # fmt: skip
+#: An e-graph per group of this many expressions, so that a large kernel doesn't make one large graph.
+GROUP = 64
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One expression before and after, as terms, with operator costs and what proved them equal."""
+
+    before: Term
+    after: Term
+    cost_in: int
+    cost: int
+    validated_by: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{show(self.before)} -> {show(self.after)} ({self.cost_in} -> {self.cost}, {self.validated_by})"
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What was done to a function: ``sites`` index expressions, ``rewrites`` of them, total operator costs."""
+
+    sites: int
+    rewrites: tuple[Rewrite, ...]
+    cost_in: int
+    cost: int
+
+
+@dataclass(frozen=True)
+class _Site:
+    expr: ir.Expr
+    term: Term
+    assume: tuple[Term, ...]
+
+
+class _Collect(ir.StmtVisitor):
+    """The largest integer expressions of a function with the conditions that hold where they stand."""
+
+    def __init__(self) -> None:
+        self.scope = IndexScope(_bounds)
+        self.assume: tuple[Term, ...] = ()
+        self.sites: dict[tuple[int, tuple[Term, ...]], _Site] = {}
+
+    def visit(self, value: Any) -> None:
+        if isinstance(value, ir.Expr) and not isinstance(value, ir.Var) and _is_index(value):
+            if _is_pure(value):
+                self._site(value)
+                for load in _loads(value):  # their indices are expressions of their own
+                    self.visit(load.indices)
+                return
+        super().visit(value)
+
+    __call__ = visit
+
+    def _site(self, value: ir.Expr) -> None:
+        term = self.scope.term(value)
+        if isinstance(term, tuple):
+            self.sites.setdefault((id(value), self.assume), _Site(value, term, self.assume))
+
+    def _known(self, condition: ir.Expr, holds: bool) -> tuple[Term, ...]:
+        """The condition as a fact, if nothing it depends on can change: no loads."""
+        if not _is_pure(condition) or next(_loads(condition), None) is not None:
+            return ()
+        term = self.scope.term(condition)
+        return (term if holds else ("lnot", term),) if isinstance(term, tuple) else ()
+
+    def _under(self, facts: tuple[Term, ...], body: Any) -> None:
+        before, self.assume = self.assume, self.assume + facts
+        self.visit(body)
+        self.assume = before
+
+    def visit_if_then_else(self, value: ir.IfThenElse) -> None:
+        self.visit(value.condition)
+        self._under(self._known(value.condition, True), value.then_case)
+        if value.else_case is not None:
+            self._under(self._known(value.condition, False), value.else_case)
+
+    def visit_for(self, value: ir.For) -> None:
+        self.visit(value.min)
+        self.visit(value.extent)
+        self._range(value.loop_var, value.min, value.extent)
+        self.visit(value.body)
+
+    def visit_attr_stmt(self, value: ir.AttrStmt) -> None:
+        if value.attr_key in ("thread_extent", "virtual_thread") and isinstance(value.node, ir.IterVar):
+            self._range(value.node.var, ir.IntImm(value.value.dtype, 0), value.value)
+        self.visit(value.value)
+        self.visit(value.body)
+
+    def visit_scope_id_def(self, value: ir.ScopeIdDef) -> None:
+        for var, extent in zip(value.def_ids, value.extents or ()):
+            self._range(var, ir.IntImm(extent.dtype, 0), extent)
+        if value.extents is None:
+            low, high = dtype_range(value.def_ids[0].dtype)
+            self.scope.name(value.def_ids[0], (max(low, 0), high))
+
+    def visit_bind(self, value: ir.Bind) -> None:
+        self.visit(value.value)
+        if _is_index(value.value) and _is_pure(value.value):
+            low, high = _bounds(self.scope.term(value.value), self.scope.ranges)
+            into = dtype_range(value.var.dtype)
+            if into[0] <= low and high <= into[1]:
+                self.scope.name(value.var, (low, high))
+
+    def _range(self, var: ir.Var, low: Any, extent: Any) -> None:
+        """A variable from ``low`` on for ``extent`` values; a loop that never runs bounds nothing."""
+        if not isinstance(low, ir.IntImm):
+            return
+        high = dtype_range(var.dtype)[1]
+        if isinstance(extent, ir.IntImm):
+            if int(extent) <= 0:
+                return
+            high = int(low) + int(extent) - 1
+        self.scope.name(var, (int(low), high))
+
+
+def _bounds(term: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    table = Table(ranges)
+    return table.interval[table.add(term)]
+
+
+def _is_index(e: ir.Expr) -> bool:
+    return dt.kind(e.dtype) in ("int", "uint", "bool") and dt.lanes(e.dtype) == 1
+
+
+def _is_pure(e: Any) -> bool:
+    """Whether an expression has no effect and the same value each time: arithmetic on variables and loads."""
+    if isinstance(e, (ir.Opaque, ir.Reduce)):
+        return False
+    if isinstance(e, ir.Call) and e.op.name.removeprefix("tirx.") not in _PURE_CALLS:
+        return False
+    if isinstance(e, (ir.Var, ir.Buffer)) or not isinstance(e, (ir.Expr, tuple)):
+        return True
+    children = e if isinstance(e, tuple) else [v for _, v in fields(e)]
+    return all(_is_pure(c) for c in children)
+
+
+def _loads(e: Any) -> Iterator[ir.BufferLoad]:
+    if isinstance(e, ir.BufferLoad):
+        yield e
+    elif isinstance(e, (ir.Expr, tuple)) and not isinstance(e, ir.Var):
+        for child in e if isinstance(e, tuple) else [v for _, v in fields(e)]:
+            yield from _loads(child)
+
+
+def emittable(before: Term, after: Term, ranges: dict[str, tuple[int, int]], dtype: str, signed_ok: bool = True) -> bool:
+    """Whether ``after`` computed at ``dtype`` gives what ``before`` computed at ``dtype`` gives.
+
+    ``signed_ok``: the nodes of ``before`` don't overflow a signed width (TVM's assumption).  See the module text.
+    """
+    kind = dt.kind(dtype)
+    low, high = dtype_range(dtype if kind != "bool" else "int32")
+    table = Table(ranges)
+    table.add(before)
+    given = {show(t) for t in postorder(before)} if kind != "uint" and signed_ok else set()
+    for t in postorder(before):
+        i = table.add(t)
+        if not (low <= table.interval[i][0] and table.interval[i][1] <= high) and show(t) not in given:
+            return False
+
+    exact: dict[str, bool] = {}
+    modular: dict[str, bool] = {}
+    for t in postorder(after):
+        key, i = show(t), table.add(t)
+        fits = low <= table.interval[i][0] and table.interval[i][1] <= high
+        children = [show(c) for c in t[1:]] if isinstance(t, tuple) else []
+        wrapping = isinstance(t, tuple) and (t[0] in _WRAPPING or (t[0] == "shl" and isinstance(t[2], int)))
+        modular[key] = all((modular if wrapping else exact)[c] for c in children)
+        exact[key] = modular[key] and (fits or key in given)
+    root = show(after)
+    return modular[root] if kind != "bool" else exact[root]
+
+
+def operations(e: ir.Expr) -> int:
+    """Operations in an expression, each shared one once; conversions count."""
+    seen: set[int] = set()
+
+    def count(value: Any) -> int:
+        if isinstance(value, tuple):
+            return sum(count(v) for v in value)
+        if not isinstance(value, ir.Expr) or isinstance(value, (ir.Var, ir.IntImm)) or id(value) in seen:
+            return 0
+        seen.add(id(value))
+        return 1 + sum(count(v) for _, v in fields(value))
+
+    return count(e)
+
+
+def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
+    """``func`` with its index expressions simplified, and what was done; the function itself if nothing was."""
+    from ..egraph.simplify import simplify_all
+
+    collect = _Collect()
+    collect.visit(func)
+    scope = collect.scope
+    groups: dict[tuple[Term, ...], list[_Site]] = {}
+    for site in collect.sites.values():
+        groups.setdefault(site.assume, []).append(site)
+
+    replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr] = {}
+    rewrites: list[Rewrite] = []
+    cost_in = cost = 0
+    for assume, sites in groups.items():
+        terms = list({show(s.term): s.term for s in sites}.values())
+        done: dict[str, Any] = {}
+        for start in range(0, len(terms), GROUP):
+            part = terms[start : start + GROUP]
+            used = set().union(*(names(t) for t in (*part, *assume)))
+            ranges = {n: scope.ranges[n] for n in sorted(used)}
+            try:
+                results = simplify_all(part, ranges, assume=assume)
+            except TirxError:  # a fact that contradicts the ranges: code that never runs
+                continue
+            done |= {show(t): r for t, r in zip(part, results)}
+        for site in sites:
+            found = done.get(show(site.term))
+            if found is None:
+                continue
+            cost_in += found.cost_in
+            made = _better(scope, site, found)
+            cost += found.cost if made is not None else found.cost_in
+            if made is not None:
+                replaced[id(site.expr), site.assume] = made
+                parts = (site.term, found.expr, found.cost_in, found.cost, found.validated_by, site.expr.dtype)
+                rewrites.append(Rewrite(*parts))
+    report = RewriteReport(len(collect.sites), tuple(rewrites), cost_in, cost)
+    return (_replace(func, collect, replaced) if replaced else func), report
+
+
+def _better(scope: IndexScope, site: _Site, found: Any) -> ir.Expr | None:
+    """The expression to put in the place of a site, if it is cheaper there and safe at its width."""
+    if found.cost >= found.cost_in:
+        return None
+    used = {n: scope.ranges[n] for n in sorted(names(site.term) | names(found.expr))}
+    dtype = site.expr.dtype
+    if not emittable(site.term, found.expr, used, dtype):
+        return None
+    try:
+        made = scope.expr(found.expr, dtype)
+    except TirxError:
+        return None
+    return made if made.dtype == dtype and operations(made) < operations(site.expr) else None
+
+
+def _replace(
+    func: ir.PrimFunc, collect: _Collect, replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr]
+) -> ir.PrimFunc:
+    """The function with the sites replaced; the walk repeats the collector's, so the same facts hold at each place."""
+
+    class Replace(ir.StmtMutator):
+        def __init__(self) -> None:
+            self.assume: tuple[Term, ...] = ()
+
+        def visit(self, value: Any) -> Any:
+            if isinstance(value, ir.Expr):
+                value = replaced.get((id(value), self.assume), value)
+            return super().visit(value)
+
+        __call__ = visit
+
+        def visit_if_then_else(self, value: ir.IfThenElse) -> Any:
+            condition = self.visit(value.condition)
+            cases = []
+            for holds, case in ((True, value.then_case), (False, value.else_case)):
+                before = self.assume
+                self.assume = before + collect._known(value.condition, holds)
+                cases.append(None if case is None else self.visit(case))
+                self.assume = before
+            return replace(value, condition=condition, then_case=cases[0], else_case=cases[1])
+
+    return func.with_body(Replace().visit(func.body))
