@@ -11,6 +11,7 @@ from ..errors import ProofError, SimulationError, TirxError
 from . import compile as compile_command
 from . import rules as rules_command
 from . import run as run_command
+from . import simplify as simplify_command
 from .output import stderr
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 compile_command.add(app)
 rules_command.add(app)
+simplify_command.add(app)
 run_command.add(app)
 
 

@@ -2,32 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import RuleError
-from .output import print_json, stdout, table
+from .output import print_json, stderr, stdout, table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rule and what its record says."""
+
+    name: str
+    family: str
+    place: str
+    text: str
+    proved_by: str
+    status: str
+
+
+def rule_rows() -> list[Row]:
+    """Every rule: index arithmetic, layout terms, lowering; with the records as they are checked in."""
+    from ..egraph.layouts import layout_rules
+    from ..egraph.rules import Rule, load_rules
+    from ..lower.candidates import lowering_rules
+    from ..lower.records import PROCEDURE
+    from ..prove import layout_rules as layout_records
+    from ..prove.records import read_records
+
+    index = {r.rule: r for r in read_records()}
+    layout = layout_records.read_records()
+
+    def row(rule: Rule, proved_by: str, status: str) -> Row:
+        text = " ".join(rule.text.split())
+        return Row(rule.name, rule.family, f"{rule.file}:{rule.line}", text, proved_by, status)
+
+    rows = []
+    for rule in load_rules():
+        record = index.get(rule.name)
+        widths = ", ".join(map(str, record.widths)) if record else ""
+        how = f"{record.procedure}{f' ({widths} bits)' if widths else ''}" if record else "-"
+        rows.append(row(rule, how, record.verdict if record else "no record"))
+    for rule in layout_rules():
+        proof = layout.get(rule.name)
+        rows.append(row(rule, proof.theory if proof else "-", proof.verdict if proof else "no record"))
+    rows += [row(p.rule, PROCEDURE, "checked per use") for p in lowering_rules()]
+    return rows
 
 
 def rules_command(
     family: Annotated[str | None, typer.Option(help="only rules of this family")] = None,
+    text: Annotated[bool, typer.Option(help="show the text of each rule")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """List the rewrite rules with the record of each one's proof."""
-    from ..prove.records import rule_table
-
-    rows = [r for r in rule_table() if family is None or r["family"] == family]
+    every = rule_rows()
+    rows = [r for r in every if family is None or r.family == family]
     if not rows:
-        raise RuleError(f"there is no rule family '{family}'")
+        known = ", ".join(sorted({r.family for r in every}))
+        raise RuleError(f"there is no rule family '{family}'", hint=f"families: {known}")
     if as_json:
-        print_json(rows)
+        print_json([vars(r) for r in rows])
         return
-    shown = [(r["name"], f"{r['file']}:{r['line']}", r["text"], r["procedure"], r["status"]) for r in rows]
-    stdout().print(table(f"{len(rows)} rules", ("rule", "place", "text", "proved by", "status"), shown))
+    columns = ["rule", "place", *(["text"] if text else []), "proved by", "status"]
+    shown = [(r.name, r.place, *([r.text] if text else []), r.proved_by, r.status) for r in rows]
+    stdout().print(table(f"{len(rows)} rules", columns, shown))
+
+
+def prove_command(
+    rule: Annotated[list[str] | None, typer.Option(help="only this rule of index arithmetic (may be repeated)")] = None,
+    recompute: Annotated[bool, typer.Option(help="prove again, not only compare with the records")] = True,
+    jobs: Annotated[int, typer.Option(help="processes")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Check that every rule has a current proof; exit 1 if one doesn't."""
+    from ..lower import records as lowering
+    from ..prove import layout_rules as layout
+    from ..prove import records as index
+
+    began = time.perf_counter()
+    report = index.check(recompute=recompute, names=rule or (), jobs=jobs)
+    problems = list(report.problems)
+    counts: dict[str, Any] = {"index rules": len(report.rows)}
+    if not rule:
+        problems += layout.check(recompute=recompute)
+        problems += lowering.check()
+        counts["layout rules"] = len(layout.read_records())
+        counts["lowering rules"] = len(lowering.records())
+    seconds = time.perf_counter() - began
+    if as_json:
+        print_json({"checked": counts, "recomputed": recompute, "problems": problems, "seconds": round(seconds, 2)})
+    else:
+        told = ", ".join(f"{n} {what}" for what, n in counts.items())
+        stdout().print(f"{told}: {'all proved' if not problems else f'{len(problems)} problems'} ({seconds:.1f} s)")
+        for problem in problems:
+            stderr().print(f"[bold red]problem:[/] {problem}", soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
 
 
 def add(app: typer.Typer) -> None:
     app.command("rules")(rules_command)
-
-
+    app.command("prove")(prove_command)
