@@ -44,7 +44,7 @@ def test_the_cheapest_candidate_is_chosen():
 def test_widest_vectors_and_repeats():
     described = [c.describe() for c in chosen(example("gemm_single_tile"))]
     assert described == [
-        "MemoryCopy(bytes=16)", "MemoryCopy(bytes=16)", "Tcgen05Mma()", "TmemLoad(32x32b.x128)", "PackedCast()",
+        "MemoryCopy(bytes=16)", "MemoryCopy(bytes=16)", "Tcgen05Mma()", "TmemLoad(32x32b.x128)", "MapPacked(lanes=2)",
         "RegisterCopy(bytes=32)",
     ]  # fmt: skip
 

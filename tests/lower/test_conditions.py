@@ -12,6 +12,7 @@ from tirx_eq.lower.candidates import NoCandidate, lowering_rules
 from tirx_eq.lower.kernel import compile_function
 
 from .kernels import example, kernel
+from .witnesses_elementwise import ELEMENTWISE
 
 HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
 FLOATS = 'A: Tx.Buffer((128, 64), "float32"), B: Tx.Buffer((128, 64), "float32")'
@@ -274,6 +275,8 @@ WITNESSES = {
     "mma of plain B": lambda: gemm(
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
+
+WITNESSES.update(ELEMENTWISE)
 
 
 def with_dtype(statement: str):

@@ -16,10 +16,11 @@ from ..errors import LoweringError, RuleError, Span
 from .conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from .context import CallContext
 from .machine import Price
+from .operations import FAMILIES
 from .variants import VARIANTS
 
 LOWER_FILES = (
-    "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_cast.egg", "lower_gemm.egg",
+    "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_elementwise.egg", "lower_gemm.egg",
 )  # fmt: skip
 
 
@@ -159,7 +160,8 @@ class _Facts:
         failed, passed = [], []
         for value in OPTIONS[p.parameter](self.context):
             wanted = self.context.call.config.get(_CONFIG_OF.get(p.parameter, ""))
-            if wanted is not None and value != int(wanted) * self.context.outputs[0].bits // 8:
+            unit = self.context.outputs[0].bits // 8 if p.parameter == "bytes" else 1
+            if wanted is not None and value != int(wanted) * unit:
                 failed.append(Rejection("the call's config", f"vec_len={int(wanted)} asks for another width", value))
                 continue
             for name in p.holds_at:
@@ -172,7 +174,7 @@ class _Facts:
 
 
 #: parameter -> the config key with which a call asks for a value (vec_len counts elements).
-_CONFIG_OF = {"bytes": "vec_len"}
+_CONFIG_OF = {"bytes": "vec_len", "lanes": "vec_len"}
 
 
 def choose(contexts: Sequence[CallContext]) -> list[Choice]:
@@ -193,7 +195,7 @@ def choose(contexts: Sequence[CallContext]) -> list[Choice]:
             failures, passed = facts.rejections(p)
             rejected[c.index][p.rule.name] = failures
             tables["may"] += [(c.index, str(p.parameter), value) for value in passed]
-        tables["call"].append((c.index, c.op, c.scope))
+        tables["call"] += [(c.index, name, c.scope) for name in _names(c)]
         tables["holds"] += [(c.index, name) for name, reason in facts.holds.items() if reason is None]
         tables["holds-at"] += [(c.index, n, v) for (n, v), reason in facts.holds_at.items() if reason is None]
     found = _saturate(tables)
@@ -202,9 +204,9 @@ def choose(contexts: Sequence[CallContext]) -> list[Choice]:
 
 def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
     """The rules for the call's op, restricted by ``dispatch``."""
-    mine = [p for p in rules if p.op == c.op]
+    mine = [p for p in rules if p.op in _names(c)]
     if not mine:
-        known = sorted({p.op for p in rules})
+        known = sorted({*(p.op for p in rules), *FAMILIES} - set(FAMILIES.values()))
         raise LoweringError(
             f"no variant lowers '{c.op}'", hint=f"tile primitives with variants: {', '.join(known)}", span=c.span
         )
@@ -219,6 +221,11 @@ def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
             span=c.span,
         )
     return named
+
+
+def _names(c: CallContext) -> tuple[str, ...]:
+    """What rules may call the op: its name, and its family if it has one."""
+    return (c.op, FAMILIES[c.op]) if c.op in FAMILIES else (c.op,)
 
 
 def _saturate(tables: dict[str, list[tuple[int | str, ...]]]) -> dict[int, list[tuple[str, tuple[int, ...]]]]:

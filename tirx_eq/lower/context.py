@@ -123,6 +123,7 @@ class CallContext:
     target: str
     environment: dict[Var, Expr] = field(repr=False)
     ranges: dict[Var, tuple[int, int]] = field(repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what conditions have worked out
 
     @property
     def op(self) -> str:

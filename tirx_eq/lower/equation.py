@@ -19,13 +19,13 @@ from ..ir import Var
 from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.swizzle_modes import SWIZZLES
+from .accesses import ACCESS
 from .active import thread_points
 from .conditions.tmem import TRANSFERS, thread_in_warpgroup
 from .context import CallContext, Operand, evaluate_at
 from .indices import Indices
 from .program import Block, Box, Define, If, Instruction, Memory, Pointer, Temp, Word
 from .shared import shared_address
-from .variants.copy import ACCESS
 
 #: Names of private elements carry their thread: thread * SPAN + byte.
 SPAN = 1 << 32

@@ -62,6 +62,9 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
     return f"an access is not at a multiple of {w} bytes" + (f", at {verdict.counterexample}" if verdict.counterexample else "")
 
 
+#: For conditions on other operands.
+contiguous, aligned = _contiguous, _aligned
+
 holds_at("contiguous in the source")(lambda c, w: _contiguous(c, c.inputs[0], w))
 holds_at("contiguous in the destination")(lambda c, w: _contiguous(c, c.outputs[0], w))
 holds_at("aligned in the source")(lambda c, w: _aligned(c, c.inputs[0], w))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .base import Variant
-from .cast import CASTS
 from .copy import COPIES
+from .elementwise import MAPS
 from .gemm import GEMMS
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 
 #: e-node operator -> variant.
-VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *CASTS, *GEMMS)}
+VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *MAPS, *GEMMS)}
 
 __all__ = ["VARIANTS", "Variant"]

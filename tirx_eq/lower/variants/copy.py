@@ -8,21 +8,15 @@ from ...ir import Var
 from ...ir.index import evaluate_many
 from ...ir.index_ir import IndexScope
 from ...layout.conflicts import bank_conflicts
+from ..accesses import ACCESS, access
 from ..active import thread_points
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, If, Instruction, Memory, Node, Temp, Word, instruction
 from .base import Variant, constant_bytes, word_of
 
-#: bytes of an access -> (PTX type suffix, words); words of 32 bits.  PTX ISA: ld, st (.v8 global only, PTX 8.8).
-ACCESS = {32: ("v8.b32", 8), 16: ("v4.b32", 4), 8: ("v2.b32", 2), 4: ("b32", 1), 2: ("u16", 1), 1: ("u8", 1)}
 #: Words that a thread keeps in flight between the loads and the stores of a memory copy.
 IN_FLIGHT = 64
-
-
-def access(verb: str, space: str, width: int) -> str:
-    """``ld.global.v4.b32`` and the like."""
-    return f"{verb}.{space}.{ACCESS[width][0]}"
 
 
 def _words(values: tuple[Temp, ...]) -> tuple[Temp, ...] | Temp:

@@ -1,0 +1,85 @@
+"""The price of a program by what is in it: instructions by kind, and the traffic of its memory accesses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir.index import evaluate_many
+from ..layout.conflicts import bank_conflicts
+from .active import thread_points
+from .accesses import ACCESS
+from .context import CallContext
+from .machine import B200, Price
+from .program import Block, Instruction, Memory, Store, walk
+
+#: Instructions whose throughput is that of conversions, and those of the special function unit (CUDA C++ Programming Guide).
+CONVERTS = ("cvt",)
+SPECIAL = ("ex2", "lg2", "rcp", "sqrt", "div")
+#: SASS instructions of one PTX instruction where that isn't one: correctly rounded division and square root are sequences
+#: around rcp and rsqrt (counted in what ptxas emits for sm_100a without the slow path).
+SEQUENCES = {"div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "fma.rn.f32x2": 1}
+#: Moves that only rename registers are left out by the assembler for the most part.
+FREE = ("mov.b64", "mov.b32", "mov.f32", "mov.b16", "bar")
+PACK_COST = 0.5  # issue slots of a move that joins or splits registers
+
+
+def price_block(c: CallContext, block: Block) -> Price:
+    """Issue slots, conversions, special functions, shared-memory wavefronts and global sectors of a block."""
+    issue = converts = special = 0.0
+    accesses: dict[tuple[str, str, str], list[Instruction]] = {}
+    for node in walk(block):
+        if isinstance(node, Store):
+            issue += 1
+        if not isinstance(node, Instruction):
+            continue
+        head = node.opcode.split(".", 1)[0]
+        issue += _slots(node)
+        converts += 32 * (head in CONVERTS)
+        special += 32 * (head in SPECIAL)
+        for o in node.operands:
+            if isinstance(o, Memory):
+                accesses.setdefault((node.opcode, o.root.space, o.root.name), []).append(node)
+    price = Price(issue=issue, warps=max(1, len(c.active.warps())), converts=converts, special=special)
+    waves = sectors = 0.0
+    for (opcode, space, _), group in accesses.items():
+        one_wave, one_sector = _traffic(c, opcode, space, group[0])
+        waves, sectors = waves + one_wave * len(group), sectors + one_sector * len(group)
+    return replace(price, wavefronts=waves, sectors=sectors)
+
+
+def _slots(node: Instruction) -> float:
+    if node.opcode in SEQUENCES:
+        return SEQUENCES[node.opcode]
+    if node.opcode.startswith("mov.") and any(isinstance(o, tuple) for o in node.operands):
+        return PACK_COST if node.opcode == "mov.b64" else 1.0
+    return 0.25 if node.opcode in FREE else 1.0
+
+
+def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tuple[float, float]:
+    """Wavefronts and sectors of one access by all active threads, CTA and loop variables at their lowest values."""
+    at = next(o for o in node.operands if isinstance(o, Memory))
+    suffix = opcode.split(".", 2)[2]
+    width = next(w for w, (s, _) in ACCESS.items() if s == suffix)
+    scope = c.scope_with()
+    term = c.term(at.offset, scope)
+    points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}
+    registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    points.update(thread_points(c.launch, registers))
+    offsets = np.broadcast_to(np.asarray(evaluate_many(term, points)), (c.launch.threads,))
+    if c.active.elected:
+        return (1.0, 0.0) if space == "shared" else (0.0, float(max(1, width // 32)))
+    waves = sectors = 0.0
+    for w in range(0, c.launch.threads, 32):
+        lanes = [int(a) // width * width for a, on in zip(offsets[w : w + 32], c.active.mask[w : w + 32]) if on]
+        if not lanes:
+            continue
+        if space == "shared":
+            waves += bank_conflicts(lanes, min(width, 16)).wavefronts
+        else:
+            sectors += len({(a + b) // 32 for a in lanes for b in range(0, width, 32)})
+    return waves, sectors
+
+
+__all__ = ["B200", "price_block"]

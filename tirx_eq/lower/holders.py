@@ -1,0 +1,118 @@
+"""Which threads hold which elements of a register operand, and thread-dependent numbers as expressions.
+
+A layout's thread axes decide some bits of the thread's number in its CTA; threads that differ in other bits only hold the
+same elements, each its own copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ..ir import Expr, IntImm, const
+from ..layout import ComposeLayout, TileLayout
+from .context import CallContext, Operand
+
+#: Thread axis -> (weight in the thread's number, bits of the number that it decides).
+THREAD_AXES: dict[str, tuple[int, int]] = {
+    "tx": (1, 0x3FF), "laneid": (1, 0x1F), "tid_in_wg": (1, 0x7F), "wid_in_wg": (32, 0x60), "warpid": (32, 0x3E0),
+    "wgid": (128, 0x380),
+}  # fmt: skip
+THREAD_BITS = 10  # a CTA has at most 1024 threads
+#: Bits of a thread's number within a unit of each scope.
+SCOPE_BITS = {"thread": 0, "warp": 0x1F, "warpgroup": 0x7F, "cta": 0x3FF}
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Held:
+    """``parts[r, e]``: the thread (its bits in ``mask``) that has copy r of element e; ``byte[r, e]`` the place there."""
+
+    mask: int
+    parts: Array
+    byte: Array
+
+    def find(self, threads: Array, elements: Array) -> Array:
+        """The byte at which each thread holds an element (arrays that broadcast), -1 where it doesn't."""
+        threads, elements = np.broadcast_arrays(threads, elements)
+        found = np.full(threads.shape, -1, dtype=np.int64)
+        for parts, byte in zip(self.parts, self.byte):
+            found = np.where(parts[elements] == (threads & self.mask), byte[elements], found)
+        return found
+
+    def first_owner(self, threads: Array, elements: Array) -> Array:
+        """The thread that has the first copy of an element, as seen from each thread (it shares the bits left open)."""
+        return self.parts[0][elements] | (threads & ~self.mask)
+
+    def elements_of(self, thread: int) -> Array:
+        """Numbers of the elements that a thread holds, ascending."""
+        return np.unique(np.nonzero(self.parts == (thread & self.mask))[1])
+
+
+def replicas(o: Operand) -> list[dict[str, int]]:
+    """What each copy adds to the axes; one empty entry if there are no copies."""
+    layout = o.buffer.layout
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(tile, TileLayout):
+        return [{}]
+    out = []
+    for steps in product(*(range(int(r.extent)) for r in tile.replica)):  # type: ignore[call-overload]
+        moved: dict[str, int] = {}
+        for k, r in zip(steps, tile.replica):
+            moved[r.axis.name] = moved.get(r.axis.name, 0) + k * int(r.stride)  # type: ignore[call-overload]
+        out.append(moved)
+    return out
+
+
+def held(o: Operand) -> Held | str:
+    """Where a register operand is, or why that can't be said at compile time."""
+    if not all(isinstance(r.min, IntImm) for r in o.region.region):
+        return f"'{o.name}' ({o.buffer.name}) is in registers, so where it begins must be constant"
+    places = o.places({})
+    unknown = sorted(set(places) - {"byte"} - set(THREAD_AXES))
+    if unknown:
+        return f"'{o.name}' is laid out along {', '.join(unknown)}, which no thread number has"
+    mask, parts, bytes_ = 0, [], []
+    moves = replicas(o)
+    for axis in {*places, *(a for m in moves for a in m)} & set(THREAD_AXES):
+        mask |= THREAD_AXES[axis][1]
+    for moved in moves:
+        thread = np.zeros(o.size, dtype=np.int64)
+        for axis, (weight, _) in THREAD_AXES.items():
+            thread += (np.broadcast_to(places.get(axis, 0), (o.size,)) + moved.get(axis, 0)) * weight
+        parts.append(thread)
+        bytes_.append(np.broadcast_to(places["byte"], (o.size,)) + moved.get("m", 0) * o.bits // 8)
+    return Held(mask, np.stack(parts), np.stack(bytes_))
+
+
+def thread_expr(c: CallContext, threads: Array, values: Array) -> Expr | None:
+    """``values`` (one per thread) as a sum over digits of the thread's number, or None if it isn't one."""
+    at = {int(t): int(v) for t, v in zip(threads, values)}
+    weights = []
+    for bit in range(THREAD_BITS):
+        pair = next((t for t in at if not t >> bit & 1 and t | 1 << bit in at), None)
+        weights.append(0 if pair is None else at[pair | 1 << bit] - at[pair])
+    first = int(threads[0])
+    base = at[first] - sum(w for b, w in enumerate(weights) if first >> b & 1)
+    bits = threads[:, None] >> np.arange(THREAD_BITS) & 1
+    if not np.array_equal(base + bits @ np.array(weights), values):
+        return None
+    total: Expr = const(base)
+    tid = c.launch.flat_tid() if c.launch.threads > 1 else const(0)
+    bit = 0
+    while bit < THREAD_BITS:
+        if not weights[bit]:
+            bit += 1
+            continue
+        count = 1
+        while bit + count < THREAD_BITS and weights[bit + count] == weights[bit] << count:
+            count += 1
+        digit = tid // (1 << bit) if bit else tid
+        if c.launch.threads > 1 << (bit + count):
+            digit = digit % (1 << count)
+        total = total + digit * weights[bit]
+        bit += count
+    return total

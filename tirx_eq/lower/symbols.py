@@ -1,0 +1,173 @@
+"""Symbolic values for the value equation: what is computed, not the numbers.
+
+A value is a real expression of named source elements, represented by its value at random points of two prime fields: sums,
+differences, products and quotients are those of the field, so expressions that are equal as rational functions get equal
+values, whatever their order or shape (identity testing after Schwartz and Zippel; a false "equal" has a chance of about
+degree / 2^62).  Other functions (2^x, log2, square root, rounding to a narrow type) are random functions; max and min are
+sets, so that their order and nesting don't matter.  Arithmetic in float32 counts as exact, rounding to anything narrower is
+an operation of its own, and so is what narrows integers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+Array = np.ndarray
+
+PRIMES = (np.uint64(2**31 - 1), np.uint64(2147483629))
+#: Formats by name as PTX spells them: bits, kind (f or s or u), and for floats significand bits and exponent range.
+BITS = {"f32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s16": 16, "u16": 16, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+FLOATS = ("f32", "f16", "bf16", "e4m3", "e5m2")
+NUMPY = {
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "s32": "int32", "u32": "uint32", "s16": "int16", "u16": "uint16", "s8": "int8", "u8": "uint8",
+}  # fmt: skip
+FORMAT = {v: k for k, v in NUMPY.items()}
+#: Formats whose every value another format has; float32 has all (it stands for the reals).
+CONTAINED = {
+    ("e4m3", "f16"), ("e5m2", "f16"), ("e4m3", "bf16"), ("e5m2", "bf16"), ("s8", "f16"), ("u8", "f16"), ("s8", "bf16"),
+    ("u8", "bf16"), ("s8", "s16"), ("s8", "s32"), ("u8", "s16"), ("u8", "s32"), ("u8", "u16"), ("u8", "u32"),
+    ("s16", "s32"), ("u16", "s32"), ("u16", "u32"),
+}  # fmt: skip
+
+
+def mix(x: Array) -> Array:
+    """A 64-bit mixing function (splitmix64), elementwise."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(x, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def salt(name: str) -> np.uint64:
+    """A number for a name, the same in every run."""
+    return np.uint64(zlib.crc32(name.encode()) << 32 | zlib.adler32(name.encode()))
+
+
+@dataclass(frozen=True, eq=False)
+class Sym:
+    """One lane's value per thread: residues ``r`` of shape (2, threads), or (2, 1) where all threads have the same.
+
+    ``fmt`` is the format of its bits, ``grid`` one whose values it is known to be among; ``tag`` says that ``r`` is the
+    sum of the members of a max or min.
+    """
+
+    r: Array
+    fmt: str
+    grid: str
+    tag: str = ""
+
+    def key(self) -> Array:
+        """The residues of the value itself."""
+        return self.r if not self.tag else _function(self.tag, [self.r])
+
+
+def _function(name: str, args: list[Array]) -> Array:
+    out = []
+    for k, p in enumerate(PRIMES):
+        h: Array = np.full(1, salt(f"{name}{k}"), dtype=np.uint64)
+        for a in args:
+            h = mix(h ^ mix(a[0] << np.uint64(32) | a[1]))
+        out.append(h % p)
+    return np.stack(out)
+
+
+def atom(space: str, *numbers: Array) -> Array:
+    """The residues of a named source element; the numbers (one per thread) tell it from others of the space."""
+    return _function("atom " + space, [np.stack([n.astype(np.uint64) & np.uint64(0xFFFFFFFF), n.astype(np.uint64) >> np.uint64(32)])
+                                        for n in numbers])  # fmt: skip
+
+
+def number(value: float | int, fmt: str) -> Sym:
+    """A constant."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return Sym(_function(f"constant {value}", []), fmt, fmt)
+    exact = Fraction(value)
+    r = [[exact.numerator * pow(exact.denominator, -1, int(p)) % int(p)] for p in PRIMES]
+    return Sym(np.array(r, dtype=np.uint64), fmt, fmt)
+
+
+def _field(fmt: str, values: list[Array]) -> Sym:
+    return Sym(np.stack(np.broadcast_arrays(*values)), fmt, fmt if fmt == "f32" else "")
+
+
+def plus(a: Sym, b: Sym) -> Sym:
+    x, y = a.key(), b.key()
+    return _field(a.fmt, [(x[k] + y[k]) % p for k, p in enumerate(PRIMES)])
+
+
+def minus(a: Sym, b: Sym) -> Sym:
+    x, y = a.key(), b.key()
+    return _field(a.fmt, [(x[k] + p - y[k]) % p for k, p in enumerate(PRIMES)])
+
+
+def times(a: Sym, b: Sym) -> Sym:
+    x, y = a.key(), b.key()
+    return _field(a.fmt, [x[k] * y[k] % p for k, p in enumerate(PRIMES)])
+
+
+def inverse(a: Sym) -> Sym:
+    x = a.key()
+    out = []
+    for k, p in enumerate(PRIMES):
+        result, base, e = np.ones_like(x[k]), x[k], int(p) - 2
+        while e:
+            if e & 1:
+                result = result * base % p
+            base = base * base % p
+            e >>= 1
+        out.append(result)
+    return _field(a.fmt, out)
+
+
+def negative(a: Sym) -> Sym:
+    return replace(minus(number(0, a.fmt), a), grid=a.grid)
+
+
+def function(name: str, *args: Sym) -> Sym:
+    """A function that only promises equal results for equal arguments."""
+    return Sym(_function(name, [a.key() for a in args]), args[0].fmt, args[0].fmt if args[0].fmt == "f32" else "")
+
+
+def extreme(name: str, *args: Sym) -> Sym:
+    """``max`` or ``min`` of values, as a set."""
+    total: list[Array] = []
+    for k, p in enumerate(PRIMES):
+        parts = [a.r[k] if a.tag == name else _function("member " + name, [a.key()])[k] for a in args]
+        total.append(sum(parts[1:], parts[0]) % p)
+    grids = {a.grid for a in args}
+    return Sym(np.stack(total), args[0].fmt, grids.pop() if len(grids) == 1 else "", name)
+
+
+def rounded(a: Sym, fmt: str) -> Sym:
+    """A value in another format, or rounded to its own: the operation that this is, or none if the format has the value."""
+    if fmt == "f32" or a.grid == fmt or (a.grid, fmt) in CONTAINED:
+        return replace(a, fmt=fmt, grid=a.grid or fmt)
+    if fmt not in FLOATS and a.fmt not in FLOATS and BITS[a.fmt] == BITS[fmt]:
+        return replace(a, fmt=fmt, grid=fmt)
+    kind = "round" if fmt in FLOATS else "wrap" if a.fmt not in FLOATS else "truncate"
+    return Sym(_function(f"{kind} {fmt}", [a.key()]), fmt, fmt)
+
+
+def choose(mask: Array, a: Sym, b: Sym) -> Sym:
+    """``a`` where the mask holds, else ``b``."""
+    grid = a.grid if a.grid == b.grid else ""
+    if a.tag == b.tag:
+        return Sym(np.where(mask, a.r, b.r), a.fmt, grid, a.tag)
+    return Sym(np.where(mask, a.key(), b.key()), a.fmt, grid)
+
+
+def permuted(a: Sym, lanes: Array) -> Sym:
+    """The value of thread ``lanes[t]`` in thread t."""
+    r = np.broadcast_to(a.r, (2, len(lanes)))
+    return replace(a, r=r[:, lanes])
+
+
+def same_format(a: str, b: str) -> bool:
+    """Whether bits of one format may stand for the other: signed and unsigned integers of one size."""
+    return a == b or (a not in FLOATS and b not in FLOATS and BITS[a] == BITS[b])

@@ -1,0 +1,189 @@
+"""Element-wise primitives: operands to lanes, the recipe of each operation, lanes to the destination."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, const, substitute
+from ...ir import dtype as dt
+from ..block_price import price_block
+from ..context import CallContext, Operand
+from ..holders import Held
+from ..lane_access import Port
+from ..lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
+from ..machine import Price
+from ..operations import Tree, common_dtype, leaves, scalar_dtype, tree_of, work_dtype
+from ..program import Block, If, Index, Memory, Node, Store, Temp, Word, instruction
+from ..recipes import SINGLE
+from ..storage import Root
+from ..work import Work, holders_of, regions_of, work_of
+from .base import Variant
+
+#: Steps whose loads are issued before their results are stored, for operands in memory.
+BATCH_WORDS = 64
+
+
+class MapCode:
+    """The program of one element-wise call for one sharing of its elements."""
+
+    def __init__(self, c: CallContext, lanes: int, packed: bool) -> None:
+        work, where = work_of(c, lanes), holders_of(c)
+        assert not isinstance(work, str) and not isinstance(where, str)
+        self.c, self.work, self.packed = c, work, packed
+        self.tree = tree_of(c.call)
+        self.common, self.inner = common_dtype(c.call), work_dtype(c.call)
+        self.nodes: list[Node] = []
+        self.out = self._port(c.outputs[0], where)
+        self.ports = {n: self._port(c.operands[n], where) for n in leaves(self.tree) if n in c.operands}
+        self.scalars: dict[str, Lanes] = {}
+
+    def _port(self, o: Operand, where: dict[str, Held]) -> Port:
+        return Port(self.c, o, self.work, self.nodes, where.get(o.name))
+
+    def run(self) -> Block:
+        for name in leaves(self.tree):
+            if name not in self.ports:
+                self.scalars[name] = self._scalar(name)
+        for port in self.ports.values():
+            if port.where is not None and port.o.root == self.out.o.root and port.bytes != self.out.bytes:
+                port.snapshot()
+        start = self.nodes
+        words = sum(max(1, self.work.lanes * p.o.bits // 32) for p in self.ports.values() if p.where is None)
+        batch = max(1, BATCH_WORDS // words) if words else 1
+        steps = [k for k in range(self.work.steps) if self.work.guard(k * self.work.lanes) is None]
+        for first in range(0, len(steps), batch):
+            self._steps(steps[first : first + batch])
+        for k in range(len(steps), self.work.steps):
+            guard = self.work.guard(k * self.work.lanes)
+            assert guard is not None
+            self._into_list([])
+            self._steps([k])
+            body = tuple(self.nodes)
+            self._into_list(start)
+            self.nodes.append(If(guard, body))
+        return tuple(self.nodes)
+
+    def _into_list(self, nodes: list[Node]) -> None:
+        """From here on, instructions go to another list (of a guarded block)."""
+        self.nodes = nodes
+        for port in (self.out, *self.ports.values()):
+            port.nodes = nodes
+        for scalar in self.scalars.values():
+            scalar.nodes = nodes
+
+    def _steps(self, steps: list[int]) -> None:
+        loaded = [{n: p.load(k) for n, p in self.ports.items()} for k in steps]
+        for k, values in zip(steps, loaded):
+            self._finish(k, values)
+
+    def _finish(self, step: int, values: dict[str, Lanes]) -> None:
+        brought = {n: convert(convert(v, self.common, self.packed), self.inner, self.packed) for n, v in values.items()}
+        brought.update(self.scalars)
+        target = self.out.o.dtype
+        direct = self.inner == self.common == target
+        into = (lambda k: self.out.into(step, k)) if direct else nowhere
+        into_pair = (lambda k: self.out.into_pair(step, k)) if direct else nowhere
+        value = self._value(self.tree, brought, step, into, into_pair)
+        if not direct:
+            # The last conversion writes to the destination's registers.
+            value = convert(value, self.common, self.packed)
+            value = convert(
+                value, target, self.packed, lambda k: self.out.into(step, k), lambda k: self.out.into_pair(step, k)
+            )
+        self.out.store(step, value)
+
+    def _value(self, tree: Tree, given: dict[str, Lanes], step: int, into: Any, into_pair: Any) -> Lanes:
+        if isinstance(tree, str):
+            return given[tree]
+        op, *children = tree
+        values = [self._value(child, given, step, nowhere, nowhere) for child in children]
+        if op == "select":
+            return self._select(values, step, into)
+        return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair)
+
+    # -- scalars ---------------------------------------------------------------------------------------------------
+
+    def _scalar(self, name: str) -> Lanes:
+        """A scalar operand in the dtype of the arithmetic, in every lane."""
+        if name == "zero":
+            return self._constant(0)
+        value = self.c.call.operand(name)
+        plain = value.value if isinstance(value, (FloatImm, IntImm)) else value
+        if isinstance(plain, (bool, int, float)):
+            return self._constant(plain)
+        assert isinstance(value, Expr) and not isinstance(value, BufferRegion)
+        shown = scalar_dtype(value)
+        held = "float32" if dt.is_float(shown) else "int32" if shown.startswith("int") else "uint32"
+        root = Root("local", f"scalar_{self.c.index}_{name}", size=4)
+        self.nodes.append(Store(Memory(root, const(0)), held, cast(held, self.c.resolve(value))))
+        one = Lanes(held, 1, self.nodes, [Word(root, 0)])
+        brought = convert(convert(one, self.common, False), self.inner, False)
+        return scalar_lanes(self.inner, self.work.lanes, brought.single(0), self.nodes)
+
+    def _constant(self, value: float | int) -> Lanes:
+        """A number: an immediate for 32-bit types, a register for narrower ones."""
+        rounded = bits_of(self.common, value)
+        if self.common == self.inner == "float32":
+            return self._immediate(float(value))
+        if self.common == self.inner and self.common in ("int32", "uint32"):
+            return self._immediate(rounded if self.common == "uint32" or rounded < 1 << 31 else rounded - (1 << 32))
+        register = Temp(SINGLE[dt.bits(self.common)])
+        self.nodes.append(instruction(f"mov.{SINGLE[dt.bits(self.common)]}", register, rounded))
+        one = Lanes(self.common, 1, self.nodes, [register])
+        return scalar_lanes(self.inner, self.work.lanes, convert(one, self.inner, False).single(0), self.nodes)
+
+    def _immediate(self, value: float | int) -> Lanes:
+        made = Lanes(self.inner, self.work.lanes, self.nodes, [value] * self.work.lanes)
+        if self.work.lanes > 1 and self.packed:
+            made.pairs = [made.pair(0)] * (self.work.lanes // 2)
+        return made
+
+    # -- select ----------------------------------------------------------------------------------------------------
+
+    def _select(self, values: list[Lanes], step: int, into: Any) -> Lanes:
+        """``a`` where the predicate holds of the destination's coordinates in its buffer, else ``b``."""
+        a, b = values
+        predicate = self.c.call.operand("predicate")
+        assert isinstance(predicate, LambdaExpr)
+        bits = dt.bits(self.inner)
+        made = Lanes(self.inner, a.count, self.nodes)
+        for k in range(a.count):
+            coords = self.work.coords(step * self.work.lanes + k)
+            assert coords is not None
+            point = {v: r.min + x for v, r, x in zip(predicate.vars, self.out.o.region.region, coords)}
+            holds = self.c.resolve(substitute(predicate.body, point))
+            p = Temp("pred")
+            self.nodes.append(instruction("setp.ne.u32", p, Index(cast("int32", holds)), 0))
+            made.singles[k] = into(k) or Temp(SINGLE[bits])
+            kind = "f32" if self.inner == "float32" else f"b{max(16, bits)}"
+            self.nodes.append(instruction(f"selp.{kind}", made.singles[k], a.single(k), b.single(k), p))  # type: ignore[arg-type]
+        return made
+
+
+def _registers(v: Lanes, position: int) -> Lanes:
+    """Immediates may stand anywhere but in the first operand; there they are put into a register."""
+    if position or not isinstance(v.singles[0], (int, float)) or (v.pairs and v.pairs[0] is not None):
+        return v
+    register = Temp("b32")
+    v.emit("mov.f32" if isinstance(v.singles[0], float) else "mov.b32", register, v.singles[0])
+    return Lanes(v.dtype, v.count, v.nodes, [register] * v.count)
+
+
+def emit_map(c: CallContext, lanes: int, packed: bool) -> Block:
+    key = ("map", lanes, packed)
+    if key not in c.memo:
+        c.memo[key] = MapCode(c, lanes, packed).run()
+    block: Block = c.memo[key]
+    return block
+
+
+def price_map(c: CallContext, lanes: int, packed: bool) -> Price:
+    return price_block(c, emit_map(c, lanes, packed))
+
+
+MAPS = (
+    Variant("Map", ("lanes",), lambda c, p: price_map(c, p[0], False), lambda c, p: emit_map(c, p[0], False), ("vec_len",)),
+    Variant("MapPacked", ("lanes",), lambda c, p: price_map(c, p[0], True), lambda c, p: emit_map(c, p[0], True), ("vec_len",)),
+)
+
+__all__ = ["MAPS", "MapCode", "Work", "regions_of"]
