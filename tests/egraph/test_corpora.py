@@ -69,5 +69,9 @@ def test_no_avoidable_operator_is_left() -> None:
     corpus = rows("simplify_gaps.jsonl")
     results = run(corpus)
     targets = run([Row(r.id, parse(r.data["equal"]), r.ranges, r.data) for r in corpus])
-    left = [f"{r.id}: {show(o.expr)} for {show(t.expr)}" for r, o, t in zip(corpus, results, targets) if o.cost > t.cost]
+    left = [
+        f"{r.id}: {show(o.expr)} for {show(t.expr)}"
+        for r, o, t in zip(corpus, results, targets)
+        if o.cost > t.cost
+    ]
     assert not left

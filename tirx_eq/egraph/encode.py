@@ -101,7 +101,7 @@ class Encoder:
             try:
                 return self.number(SCALAR[op](*known))
             except EvaluationError as error:
-                raise EvaluationError(f"{error.message} in {show(where)[:120]}") from None
+                raise EvaluationError(f"{error.message} in {show(where, limit=120)}") from None
         if op == "neg":
             return self.with_k("MulK", args[0], -1)
         if op == "lnot":
@@ -125,15 +125,25 @@ class Encoder:
         return self.with_k("AddK", negative, k) if k else negative
 
 
+def children(key: Key) -> tuple[int, ...]:
+    """Operand nodes of a node's key."""
+    op = key[0]
+    if op in ("K", "V"):
+        return ()
+    if op[-1] == "K":
+        return (key[1],)
+    return tuple(key[1:])
+
+
 def _floor(e: Encoder, a: int, k: int, where: Term) -> int:
     if k == 0:
-        raise EvaluationError(f"division by zero in {show(where)[:120]}")
+        raise EvaluationError(f"division by zero in {show(where, limit=120)}")
     return e.with_k("DivK", a, k) if k > 0 else e.with_k("DivK", e.with_k("MulK", a, -1), -k)
 
 
 def _modulus(e: Encoder, a: int, k: int, where: Term) -> int:
     if k == 0:
-        raise EvaluationError(f"division by zero in {show(where)[:120]}")
+        raise EvaluationError(f"division by zero in {show(where, limit=120)}")
     if k > 0:
         return e.with_k("ModK", a, k)
     return e.with_k("MulK", e.with_k("ModK", e.with_k("MulK", a, -1), -k), -1)
@@ -141,19 +151,19 @@ def _modulus(e: Encoder, a: int, k: int, where: Term) -> int:
 
 def _truncated(e: Encoder, a: int, k: int, where: Term) -> int:
     if k == 0:
-        raise EvaluationError(f"division by zero in {show(where)[:120]}")
+        raise EvaluationError(f"division by zero in {show(where, limit=120)}")
     return e.with_k("TDivK", a, k) if k > 0 else e.with_k("MulK", e.with_k("TDivK", a, -k), -1)
 
 
 def _remainder(e: Encoder, a: int, k: int, where: Term) -> int:
     if k == 0:
-        raise EvaluationError(f"division by zero in {show(where)[:120]}")
+        raise EvaluationError(f"division by zero in {show(where, limit=120)}")
     return e.with_k("TModK", a, abs(k))
 
 
 def _amount(k: int, where: Term) -> int:
     if k < 0:
-        raise EvaluationError(f"shift amount {k} is negative in {show(where)[:120]}")
+        raise EvaluationError(f"shift amount {k} is negative in {show(where, limit=120)}")
     if k > 4096:
         raise TooBig
     return 1 << k

@@ -44,7 +44,7 @@ def gather(assume: Sequence[Term], ranges: Ranges) -> Facts:
             _relation(facts, op, args[0], args[1])
     for name, (lo, hi) in facts.ranges.items():
         if lo > hi:
-            conditions = ", ".join(show(t) for t in assume)
+            conditions = ", ".join(show(t, limit=80) for t in assume)
             raise EvaluationError(f"no value of '{name}' satisfies the assumptions {conditions}"[:400])
     return facts
 

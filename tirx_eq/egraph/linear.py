@@ -68,10 +68,17 @@ class Linear:
         self.exclusives: dict[int, tuple[Form, ...]] = {}
         """Operands of the exclusive-or atoms; ``exclusive`` rebuilds one from other operands."""
         self.exclusive: Callable[[list[Form]], Form] | None = None
+        self.work = 1 << 60
         self._div: dict[tuple[Form, int], Form] = {}
         self._mod: dict[tuple[Form, int], Form] = {}
         self._bounds: dict[Form, tuple[int, int]] = {}
         self._bits: dict[Form, int] = {}
+
+    def spend(self, steps: int) -> None:
+        """Count ``steps`` of the work allowed; ``TooBig`` when it is used up."""
+        self.work -= steps
+        if self.work < 0:
+            raise TooBig
 
     # ---- facts
 
@@ -158,6 +165,7 @@ class Linear:
 
     def _small(self, f: Form, k: int) -> tuple[Form, Form]:
         """``f = big + small`` with ``0 <= small < g`` where ``g`` divides ``big`` and ``k``; as many terms small as can."""
+        self.spend(2 * len(f[1]))
         terms = sorted(f[1], key=lambda t: (abs(t[1]) * self.facts[t[0]][2], t))
         lows, highs = [0], [0]
         for atom, c in terms:
@@ -269,6 +277,7 @@ class Linear:
         """``f`` with ``c*k*(a div k) + c*(a mod k)`` joined to ``c*a``, and the like for remainders of remainders."""
         if len(f[1]) < 2:
             return f
+        self.spend(len(f[1]))
         changed = True
         while changed:
             changed = False
@@ -322,6 +331,7 @@ class Linear:
         terms = sorted(f[1], key=lambda t: (t[1] < 0, -abs(t[1]) * self.facts[t[0]][2], t[0]))
         if not terms:
             return self.e.number(f[0])
+        self.spend(2 * len(terms))
         parts = self._factored(terms) or [self._term(*t) for t in terms]
         node = parts[0]
         for p in parts[1:]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .cost import is_pow2
-from .encode import Encoder
+from .encode import Encoder, TooBig, children
 from .linear import ZERO, Form, Linear, add, constant, low_bit, scale
 
 _ORDER = {
@@ -15,6 +15,11 @@ _ORDER = {
     "Eq": lambda a, b: 0 if a[1] < b[0] or b[1] < a[0] else None,
     "Ne": lambda a, b: 1 if a[1] < b[0] or b[1] < a[0] else None,
 }
+
+
+WORK = 400_000
+"""Elementary steps that one expression may take before it is left as it is."""
+_MAX_XOR = 24
 
 
 class Normal:
@@ -26,13 +31,24 @@ class Normal:
         self.align = align or {}
         self.linear = Linear(target)
         self.forms: list[Form] = []
+        self.failed: list[bool] = []
         self.linear.exclusive = self._xor_all
 
     def form(self, node: int) -> Form:
         """Normal form of a source node; all nodes below it are done on the way (they have smaller numbers)."""
+        self.linear.work = WORK
         while len(self.forms) <= node:
             key = self.source.keys[len(self.forms)]
-            self.forms.append(self.linear.tidy(_OPERATORS[key[0]](self, key)))
+            try:
+                if any(self.failed[k] for k in children(key)):
+                    raise TooBig
+                self.forms.append(self.linear.tidy(_OPERATORS[key[0]](self, key)))
+                self.failed.append(False)
+            except TooBig:
+                self.forms.append(ZERO)
+                self.failed.append(True)
+        if self.failed[node]:
+            raise TooBig
         return self.forms[node]
 
     def build(self, node: int) -> int:
@@ -196,6 +212,7 @@ class Normal:
             return ZERO
         if not a[1] and not b[1]:
             return constant(a[0] ^ b[0])
+        self.linear.spend(len(a[1]) + len(b[1]))
         x, y = self.linear.bits(a), self.linear.bits(b)
         if x < 0 or y < 0:
             return self._xor_atom(a, b)
@@ -244,7 +261,8 @@ class Normal:
         out = self.linear.atom(low, high, align, "Xor", self.linear.build(first), self.linear.build(second))
         if out[1]:
             inner = tuple(g for f in (first, second) for g in self._xor_operands(f))
-            self.linear.exclusives.setdefault(out[1][0][0], inner)
+            if len(inner) <= _MAX_XOR:
+                self.linear.exclusives.setdefault(out[1][0][0], inner)
         return out
 
     def either(self, key: tuple[int, ...]) -> Form:

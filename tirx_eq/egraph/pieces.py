@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cost import is_pow2
-from .encode import Encoder, Key
+from .encode import Encoder, Key, children
 from .linear import Form, Linear
 
 Piece = tuple[Key, ...]
@@ -120,16 +120,6 @@ class Cutter:
             else:
                 out.append((key[0], *[local[k] for k in kids]))
         return tuple(out), tuple(variables)
-
-
-def children(key: Key) -> tuple[int, ...]:
-    """Operand nodes of an encoder key."""
-    op = key[0]
-    if op in ("K", "V"):
-        return ()
-    if op[-1] == "K":
-        return (key[1],)
-    return key[1:]
 
 
 def _related(a: int, b: int) -> bool:

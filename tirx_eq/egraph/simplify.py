@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.index import Ranges, Term, check, postorder, show, variables_checked
+from ..ir.index import Ranges, Term, check, names, postorder, variables_checked
 from . import encode, extract
-from .cost import DEFAULT, CostTable, cost
+from .cost import DEFAULT, CostTable, is_pow2
 from .engine import ENode, Graph
 from .facts import gather
 from .normal import Normal
 from .saturation import ROUNDS, ROUNDS_ALONE, Budget, saturate
+from .table import TermTable
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def simplify_all(
         memo: dict[int, Term] = {}
         for r, i in enumerate(roots):
             results[i] = extract.build(classes[r], chosen, encode.decode, memo)
-    return [_finish(t, r, ranges, assume, table, steps, check_result) for t, r in zip(terms, results)]
+    numbers = TermTable(table)
+    return [_finish(t, r, ranges, assume, numbers, steps, check_result) for t, r in zip(terms, results)]
 
 
 def _finish(
@@ -121,12 +123,13 @@ def _finish(
     after: Term,
     ranges: Ranges,
     assume: Sequence[Term],
-    table: CostTable,
+    numbers: TermTable,
     steps: tuple[str, ...],
     checked: bool,
 ) -> Simplified:
-    cost_in, cost_out = cost(before, table), cost(after, table)
-    if cost_out > cost_in or show(after) == show(before):
+    first, last = numbers.add(before), numbers.add(after)
+    cost_in, cost_out = numbers.cost(first), numbers.cost(last)
+    if cost_out > cost_in or first == last:
         return Simplified(before, cost_in, cost_in, (), "identity")
     if not checked:
         return Simplified(after, cost_out, cost_in, steps, "unchecked")
@@ -141,6 +144,8 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
     from ..errors import ProofError
     from ..prove.validate import validate
 
+    if _beyond_proof(before, ranges):
+        return None
     try:
         verdict = validate(before, after, ranges, assume=assume)
     except ProofError:
@@ -150,6 +155,29 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
         except ProofError:
             return None
     return verdict.decided_by if verdict.status == "equal" else None
+
+
+_MAX_HARD = 24
+_DIVISIONS = frozenset({"div", "mod", "tdiv", "tmod"})
+_PIECEWISE = frozenset({"min", "max", "select"})
+_ENUMERABLE = 1 << 11
+
+
+def _beyond_proof(term: Term, ranges: Ranges) -> bool:
+    """Whether ``term`` has so many divisions and pieces over so many points that no procedure would end in reasonable time."""
+    points = 1
+    for name in names(term):
+        lo, hi = ranges[name]
+        points *= hi - lo + 1
+    if points <= _ENUMERABLE:
+        return False
+    hard = {
+        id(t)
+        for t in postorder(term)
+        if isinstance(t, tuple)
+        and (t[0] in _PIECEWISE or (t[0] in _DIVISIONS and not (isinstance(t[2], int) and is_pow2(t[2]))))
+    }
+    return len(hard) > _MAX_HARD
 
 
 def _defined(term: Term) -> list[Term]:

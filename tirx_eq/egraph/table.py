@@ -10,6 +10,8 @@ from typing import Any
 from ..ir.index import ARITY, SCALAR, EvaluationError, Term, check, postorder
 from .cost import DEFAULT, CostTable
 
+_MAX_STEPS = 4000
+
 
 class TermTable:
     """Numbers for terms.  ``keys[n]`` is an integer, a name, or ``(op, operand numbers…)``."""
@@ -21,9 +23,11 @@ class TermTable:
         self.value: list[int | None] = []
         self._numbers: dict[Any, int] = {}
         self._total: dict[int, int] = {}
+        self._steps = 0
 
     def add(self, term: Term) -> int:
         """Number of ``term``.  Raises ``ParseError`` for something that is not a term."""
+        self._steps = _MAX_STEPS
         try:
             return self._walk(term)
         except (RecursionError, KeyError, TypeError, IndexError, ValueError):
@@ -41,6 +45,9 @@ class TermTable:
 
     def _walk(self, t: Term) -> int:
         if type(t) is tuple:
+            self._steps -= 1
+            if self._steps < 0:
+                raise RecursionError  # shared subterms: walk them once
             if len(t) == 3:
                 key: Any = (t[0], self._walk(t[1]), self._walk(t[2]))
             else:

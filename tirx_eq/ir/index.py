@@ -163,10 +163,14 @@ def parse(text: str, *, file: str = "<expression>") -> Term:
     return done
 
 
-def show(term: Term) -> str:
-    """Text of ``term``; ``parse(show(t)) == t``."""
+def show(term: Term, *, limit: int | None = None) -> str:
+    """Text of ``term``; ``parse(show(t)) == t``.
+
+    A term that shares subterms has a text that repeats them; ``limit`` cuts the text off after so many characters.
+    """
     out: list[str] = []
     stack: list[Any] = [term]
+    length = 0
     while stack:
         t = stack.pop()
         if isinstance(t, tuple):
@@ -177,6 +181,10 @@ def show(term: Term) -> str:
             out[-1] += ")"
         else:
             out.append(str(t))
+        if limit is not None:
+            length += len(out[-1]) + 1
+            if length > limit:
+                return " ".join(out)[: limit - 1] + "…"
     return " ".join(out)
 
 
@@ -273,17 +281,14 @@ def evaluate(term: Term, env: Mapping[str, int]) -> int:
                 result = SCALAR[t[0]](*args)
             except EvaluationError as error:
                 where = ", ".join(f"{k}={env[k]}" for k in sorted(names(t)) if k in env)
-                raise EvaluationError(f"{error.message} in {_short(t)}" + (f" at {where}" if where else "")) from None
+                raise EvaluationError(
+                    f"{error.message} in {show(t, limit=120)}" + (f" at {where}" if where else "")
+                ) from None
         memo[id(t)] = result
         stack.pop()
     final = value(term)
     assert final is not None
     return final
-
-
-def _short(term: Term, limit: int = 120) -> str:
-    text = show(term)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def evaluate_many(term: Term, env: Mapping[str, np.ndarray | int]) -> np.ndarray:
@@ -304,4 +309,6 @@ def variables_checked(terms: Sequence[Term], ranges: Ranges) -> None:
             raise EvaluationError(f"variable '{name}' has no range", hint=f"declare it, as in {name}=0:63")
         lo, hi = ranges[name]
         if lo > hi:
-            raise EvaluationError(f"range of '{name}' is empty: {lo}..{hi}", hint="a range is LOW:HIGH, both included")
+            raise EvaluationError(
+                f"range of '{name}' is empty: {lo}..{hi}", hint="a range is LOW:HIGH, both included"
+            )

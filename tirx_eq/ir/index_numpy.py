@@ -195,5 +195,5 @@ def evaluate_many(term: Term, env: Mapping[str, Array]) -> Array:
         where = np.argwhere(np.broadcast_to(final.bad, shape))[0]
         point = {k: int(np.broadcast_to(np.asarray(v), shape)[tuple(where)]) for k, v in env.items()}
         at = ", ".join(f"{k}={v}" for k, v in sorted(point.items()))
-        raise EvaluationError(f"division by zero or shift amount out of range at {at} in {show(term)[:120]}")
+        raise EvaluationError(f"division by zero or shift amount out of range at {at} in {show(term, limit=120)}")
     return np.broadcast_to(final.array, np.broadcast_shapes(np.shape(final.array), shape))
