@@ -8,8 +8,8 @@ import numpy as np
 
 from ..ir.index import evaluate_many
 from ..layout.conflicts import bank_conflicts
-from .active import thread_points
 from .accesses import ACCESS
+from .active import thread_points
 from .context import CallContext
 from .machine import B200, Price
 from .program import Block, Instruction, Memory, Store, walk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..egraph.simplify import simplify_all
 from ..ir import BufferLoad, Expr, Var
 from ..ir import dtype as dt
 from ..ir.index import Term, names
@@ -51,8 +52,6 @@ class Indices:
         self._simplify([t for t in terms if isinstance(t, tuple)])
 
     def _simplify(self, terms: list[Term]) -> None:
-        from ..egraph.simplify import simplify_all
-
         used = set().union(*(names(t) for t in terms)) if terms else set()
         ranges = {n: self.scope.ranges[n] for n in sorted(used)}
         for before, s in zip(terms, simplify_all(terms, ranges)):

@@ -22,7 +22,22 @@ from .holders import SCOPE_BITS, Held, held
 from .indices import Indices
 from .program import Block, Word
 from .scope import new_scope
-from .symbols import FLOATS, FORMAT, Sym, atom, choose, extreme, function, inverse, minus, negative, number, plus, rounded, times
+from .symbols import (
+    FLOATS,
+    FORMAT,
+    Sym,
+    atom,
+    choose,
+    extreme,
+    function,
+    inverse,
+    minus,
+    negative,
+    number,
+    plus,
+    rounded,
+    times,
+)
 from .value_trace import ValueTrace
 from .work import regions_of, spread_over
 

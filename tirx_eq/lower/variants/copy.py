@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from ...ir import Var
@@ -78,12 +80,17 @@ def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 def _traffic(o: Operand, offsets: np.ndarray, width: int) -> tuple[float, float]:
     """Shared-memory wavefronts and global sectors of accesses at byte ``offsets``, 32 lanes of a warp after one another."""
-    warps = [[int(a) for a in offsets[i : i + 32]] for i in range(0, len(offsets), 32)]
-    if o.root.space == "shared":
-        return float(sum(bank_conflicts(w, width).wavefronts for w in warps)), 0.0
-    if o.root.space != "global":
+    if o.root.space not in ("shared", "global"):
         return 0.0, 0.0
-    return 0.0, float(sum(len({(a + b) // 32 for a in w for b in range(0, width, 32)}) for w in warps))
+    period = 128 if o.root.space == "shared" else 32
+    patterns: Counter[tuple[int, ...]] = Counter()
+    for i in range(0, len(offsets), 32):
+        warp = offsets[i : i + 32]
+        # Warps alike up to a whole number of periods cost alike.
+        patterns[tuple((warp - warp.min() // period * period).tolist())] += 1
+    if o.root.space == "shared":
+        return float(sum(n * bank_conflicts(w, width).wavefronts for w, n in patterns.items())), 0.0
+    return 0.0, float(sum(n * len({(a + b) // 32 for a in w for b in range(0, width, 32)}) for w, n in patterns.items()))
 
 
 def _lowest(scope: IndexScope) -> dict[str, np.ndarray | int]:
