@@ -259,7 +259,7 @@ def intrinsics(A: T.Buffer((64,), "float32"), out: T.Buffer((64,), "uint32")):
     out[4] = T.reinterpret("uint32", A[3])
     peer = T.ptx.map_shared_rank(bar.ptr_to([0]), 1)
     pointer = T.reinterpret("handle", peer)
-    A[4] = T.call_extern("float32", "helper", A.data, "text", 3)
+    A[4] = T.call_extern("float32", "device_function", A.data, "text", 3)
     A[5] = T.exp(A[0]) + T.sqrt(A[1]) * T.sigmoid(A[2]) / T.pow(A[3], 2.0)
     A[6] = T.fma(A[0], A[1], 1.0) + T.round(A[2]) + T.fmod(A[3], A[4])
     T.tvm_storage_sync("shared")

@@ -1,4 +1,4 @@
-"""Kernels that use Python around them: closures, helpers, classes, specialisation, inline functions."""
+"""Kernels that use Python around them: closures, functions, classes, specialisation, inline functions."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def scaled(x, k):
     return x * k + 1
 
 
-def test_users_own_classes_and_helpers():
+def test_users_own_classes_and_functions():
     @Tx.prim_func
     def f(A: Tx.Buffer((64,), "float32")):
         Tx.device_entry()

@@ -1,7 +1,7 @@
 """The builder: collects the statements of a function while its source is walked.
 
 One builder is current while a function is parsed.  Everything the script namespace offers works on it, so a Python
-function called from a kernel (a pool, a pipeline, a user's own helper) can emit statements too.
+function called from a kernel (a pool, a pipeline, a user's own function) can emit statements too.
 
 A *frame* collects the statements of one body.  A frame that is *open* (``device_entry``, ``attr`` used as a statement)
 takes all that follows in the enclosing body and closes with it.

@@ -2,7 +2,7 @@
 
 The AST is walked here; nothing of the source is executed.  Names come from the function's own scopes, then from what it
 closes over, then from a list of builtins.  On IR expressions operators build nodes; on Python values they compute.
-Calls of Python functions (the namespace's, or the user's own helpers) do run: they are part of the host program.
+Calls of Python functions (the namespace's, or the user's own) do run: they are part of the host program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for kernels, built on the script: barriers and pipelines, warp roles, tile schedulers, pools."""
+"""What kernels are often built with: barriers and pipelines, warp roles, tile schedulers, pools."""
 
 from ..pools import SMEMPool, TMEMPool
 from .pipeline import MBarrier, Pipeline, PipelineState, TCGen05Bar, TMABar
