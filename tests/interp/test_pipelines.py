@@ -18,8 +18,8 @@ STAGES = 2
 
 
 def persistent_pair(expected_bytes=2 * (128 + 64) * 64 * 2):
-    """D = A·Bᵀ by one persistent cluster of two CTAs: 256×128 tiles with cta_group=2, one producer warp, one product warp
-    and a warpgroup that writes results, joined by three kinds of barriers."""
+    """D = A·Bᵀ by one persistent cluster of two CTAs: 256×128 tiles with cta_group=2, one producer warp, one product
+    warp and a warpgroup that writes results, joined by three kinds of barriers."""
     a_layout = mma_shared_layout("float16", 3, (STAGES, 128, 64))
     b_layout = mma_shared_layout("float16", 3, (STAGES, 64, 64))
 
@@ -32,7 +32,6 @@ def persistent_pair(expected_bytes=2 * (128 + 64) * 64 * 2):
         r = T.cta_id_in_cluster([2])
         wg = T.warpgroup_id([2])
         w = T.warp_id([8])
-        lane = T.lane_id([32])
         t = T.thread_id_in_wg([128])
         pool = T.SMEMPool()
         a_s = pool.alloc((STAGES, 128, 64), "float16", layout=a_layout, align=1024)

@@ -1,6 +1,8 @@
 """``tirx-eq run``: source to PTX to numbers, compared with the interpreter."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +106,18 @@ def test_kernels_that_read_what_was_never_written_are_refused():
 
     with pytest.raises(UndefinedRead, match=r"'s\[0\]' was never written"):
         execute(kernel)
+
+
+def test_the_interpreter_shares_nothing_with_the_lowering():
+    text = """
+import sys
+from tirx_eq.script import load_file
+from tirx_eq.interp import generate_inputs, interpret
+func = load_file(sys.argv[1])["gemm"]
+interpret(func, *generate_inputs(func))
+loaded = [m for m in sys.modules if m.startswith(("tirx_eq.lower", "tirx_eq.ptx", "tirx_eq.egraph", "tirx_eq.sim"))]
+assert not loaded, loaded
+"""
+    command = [sys.executable, "-c", text, str(EXAMPLES / "gemm_single_tile.py")]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

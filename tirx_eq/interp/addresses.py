@@ -70,6 +70,8 @@ def _atomic(op: Callable[[Any, Any], Any], address: int = 0, operand: int = 1) -
         dtype = e.dtype if e.dtype != "void" else e.args[operand].dtype
         given = each(values.convert(evaluate(m, e.args[operand], threads), e.args[operand].dtype, dtype), threads)
         old = np.empty(len(threads), dtype=values.holding(dtype))
+        if dt.is_float(dtype):  # the device adds in any order
+            m.record.summed(m.record.terms + len(threads), m.record.magnitude + np.sum(np.abs(values.widen(given))))
         for k in range(len(threads)):
             one = Pointer(p.storage, p.rows[k : k + 1], p.byte[k : k + 1])
             old[k] = read_at(m, one, dtype, threads[k : k + 1])[0]

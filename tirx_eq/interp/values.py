@@ -205,8 +205,15 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 
 def binary(name: str, a: Array, b: Array) -> Array:
     """The value of a binary node."""
+    a, b = np.asarray(a), np.asarray(b)
+    if name == "Mul" and a.dtype == np.int64 and a.size and b.size and _size(a) * _size(b) >= 1 << 63:
+        raise InterpreterError("an integer product beyond 64 bits")
     with np.errstate(all="ignore"):
-        return BINARY[name](np.asarray(a), np.asarray(b))
+        return BINARY[name](a, b)
+
+
+def _size(a: Array) -> int:
+    return max(abs(int(a.min())), abs(int(a.max())))
 
 
 def shift(name: str, a: Array, count: Array, dtype: str) -> Array:
