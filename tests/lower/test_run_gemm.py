@@ -128,6 +128,68 @@ def check(policy="late", **options):
     np.testing.assert_array_equal(out.astype(np.float64), left @ right.T)
 
 
+PAIR = """
+from tirx_eq.layout import S, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg
+from tirx_eq.script import tirx as Tx
+operand = mma_shared_layout("float16", "128B", ({m}, 64))
+half = mma_shared_layout("float16", "128B", (64, 64))
+rows = TileLayout(S[(128, 128) : (1 @ tid_in_wg, 1)])
+
+@Tx.prim_func
+def gemm(A: Tx.Buffer((256, 64), "float16"), B: Tx.Buffer((128, 64), "float16"), D: Tx.Buffer((256, 128), "float32")):
+    Tx.device_entry()
+    bx = Tx.cta_id([2])
+    rank = Tx.cta_id_in_cluster([2])
+    warp_id = Tx.warp_id_in_wg([4])
+    lane_id = Tx.lane_id([32])
+    tid = Tx.thread_id([128])
+    pool = Tx.SMEMPool()
+    tmem_addr = Tx.alloc_shared([1], "uint32")
+    A_s = pool.alloc((128, 64), "float16", layout=operand)
+    B_s = pool.alloc((64, 64), "float16", layout=half)
+    mbar = pool.alloc((1,), "uint64", align=8)
+    pool.commit()
+    if warp_id == 0:
+        if lane_id == 0:
+            Tx.ptx.mbarrier.init(mbar.ptr_to([0]), 1)
+            Tx.ptx.fence.mbarrier_init()
+        Tx.ptx.tcgen05.alloc(Tx.address_of(tmem_addr[0]), n_cols=128, cta_group=2)
+    tmem = Tx.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0],
+                          layout=TileLayout(S[(128, 128) : (1 @ TLane, 1 @ TCol)]))
+    Tx.cta.copy(A_s[:, :], A[bx * 128 : bx * 128 + 128, :])
+    Tx.cta.copy(B_s[:, :], B[bx * 64 : bx * 64 + 64, :])
+    Tx.ptx.fence.proxy_async("shared::cta")
+    Tx.ptx.tcgen05.fence.before_thread_sync()
+    Tx.cuda.cluster_sync()
+    Tx.ptx.tcgen05.fence.after_thread_sync()
+    if rank == 0:
+        if warp_id == 0:
+            if Tx.ptx.elect_sync():
+                Tx.gemm_async(tmem[:, :], A_s[:, :], B_s[:, :], accum=False, dispatch="tcgen05", cta_group=2)
+                Tx.ptx.tcgen05.commit(mbar.ptr_to([0]), cta_group=2, cta_mask=3)
+    Tx.ptx.mbarrier.try_wait(mbar.ptr_to([0]), 0)
+    Tx.ptx.tcgen05.fence.after_thread_sync()
+    regs = Tx.alloc_local((128,), "float32")
+    view = regs.view(128, 128, layout=rows)
+    Tx.wg.copy_async(view[:, :], tmem[:, :])
+    Tx.ptx.tcgen05.wait.ld()
+    Tx.copy(D[bx * 128 + tid, :], regs[:])
+    Tx.ptx.tcgen05.fence.before_thread_sync()
+    Tx.cuda.cluster_sync()
+    Tx.ptx.tcgen05.fence.after_thread_sync()
+    if warp_id == 0:
+        Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=2)
+        Tx.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=128, cta_group=2)
+"""
+
+
+def test_a_pair_of_ctas_multiplies_together():
+    func = parse_source(PAIR.format(m=128), "pair.py")["gemm"]
+    A, B = integers((256, 64), "float16", 0), integers((128, 64), "float16", 1)
+    out = run(func, {"A": A, "B": B, "D": np.zeros((256, 128), np.float32)})["D"]
+    np.testing.assert_array_equal(out, A.astype(np.float32) @ B.astype(np.float32).T)
+
+
 KINDS = [
     ("float16", "float16", "float32"), ("bfloat16", "bfloat16", "float32"), ("float32", "float32", "float32"),
     ("float8_e4m3fn", "float8_e4m3fn", "float32"), ("float8_e4m3fn", "float8_e5m2", "float32"),

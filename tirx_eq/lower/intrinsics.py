@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import LoweringError
 from ..ir import BufferLoad, Call, Expr, FloatImm, IntImm, StringImm
 from ..ir.intrinsics import arguments_of
-from .program import Index, Instruction, Kept, Memory, Operand
+from .program import Index, Instruction, Kept, Memory, Operand, Temp
 
 MemoryOf = Callable[[BufferLoad], Memory]
 
@@ -142,6 +142,8 @@ def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction | tuple[Instr
     """
     if call.op.name == "tirx.cuda.cluster_sync":
         return Instruction("barrier.cluster.arrive.aligned"), Instruction("barrier.cluster.wait.aligned")
+    if call.op.name == "tirx.ptx.tcgen05_commit" and constant(named_arguments(call)["cta_mask"]) != 0:
+        return _multicast_commit(call, memory_of)
     template = TEMPLATES.get(call.op.name)
     if template is None:
         raise LoweringError(f"there is no PTX for the intrinsic '{call.op.name}'", span=call.span)
@@ -159,6 +161,20 @@ def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction | tuple[Instr
         else:
             operands.append(a)
     return Instruction(_opcode(template.opcode, call, arguments), tuple(operands))
+
+
+def _multicast_commit(call: Call, memory_of: MemoryOf) -> tuple[Instruction, ...]:
+    """Commit that arrives on the barrier at one offset in every CTA of a mask; the mask is a 16-bit register."""
+    arguments = named_arguments(call)
+    mask = Temp("b16")
+    group = _opcode("{cta_group}", call, arguments)
+    opcode = f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    value = constant(arguments["cta_mask"])
+    if isinstance(value, int):
+        made = Instruction("mov.b16", (mask, value))
+    else:
+        made = Instruction("cvt.u16.u32", (mask, Index(arguments["cta_mask"])))
+    return made, Instruction(opcode, (_operand(_shared("bar"), call, arguments, memory_of), mask))
 
 
 def _opcode(text: str, call: Call, arguments: dict[str, Any]) -> str:
