@@ -408,6 +408,7 @@ def test_bulk_copies_count_bytes_and_fill_what_is_outside():
         bar = T.alloc_shared((1,), "uint64")
         if t == 0:
             T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
         T.cuda.cta_sync()
         if t == 0:
             rows = T.meta_var(A[c * 16 + 8 : c * 16 + 24, :])
@@ -431,6 +432,7 @@ def test_multicast_writes_every_cta_of_the_mask():
         bar = T.alloc_shared((1,), "uint64")
         if t == 0:
             T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
             T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 128)
         T.cuda.cluster_sync()
         if r == 0:

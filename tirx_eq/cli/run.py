@@ -49,6 +49,9 @@ def run_command(
     )  # fmt: skip
     if trace is not None:
         _write(trace, outcome.result.trace.json())
+    for note in outcome.warnings:
+        stderr().print("[yellow]warning:[/]", end=" ")
+        stderr().print(note, markup=False, soft_wrap=True)
     if as_json:
         print_json(outcome.to_json())
     else:
@@ -71,6 +74,7 @@ class Outcome:
     comparisons: tuple[Comparison, ...]
     result: Result
     seconds: dict[str, float]
+    warnings: tuple[str, ...] = ()
 
     @property
     def faults(self) -> list[Fault]:
@@ -93,6 +97,7 @@ class Outcome:
                 {"kind": f.kind, "line": f.line, "cta": f.cta, "thread": f.thread, "message": f.message, "rule": f.rule}
                 for f in self.faults
             ],
+            "warnings": list(self.warnings),
             "instructions": self.result.stats["steps"],
             "seconds": {k: round(v, 4) for k, v in self.seconds.items()},
         }  # fmt: skip
@@ -131,7 +136,7 @@ def execute(
     before = {func.buffer_map[p].name: a for p, a in zip(func.params, arguments) if p in func.buffer_map}
     comparisons = [compare(name, want, found[name], before[name], record, exact) for name, want in expected.items()]
     lap("compare")
-    return Outcome(func.name, kind, policy, exact, tuple(comparisons), result, seconds)
+    return Outcome(func.name, kind, policy, exact, tuple(comparisons), result, seconds, kernel.warnings)
 
 
 def _sizes(given: Sequence[str]) -> dict[str, int]:
