@@ -9,6 +9,7 @@ from collections import Counter
 
 from ..errors import TirxError
 from .records import Record, check, run, subjects, write_records
+from .theorems import check_theorems, prove_theorem, theorems, write_theorems
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -17,9 +18,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rule", action="append", default=[], help="only this rule (may be repeated)")
     parser.add_argument("--write", action="store_true", help="write the records of proofs/ anew")
     parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
+    parser.add_argument("--theorems", action="store_true", help="the theorems on swizzles, data paths and fragments instead")
+    parser.add_argument("--mutants", action="store_true", help="judge every mutant of the rules (many minutes)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     args = parser.parse_args(argv)
     start = time.perf_counter()
+    if args.theorems:
+        return _theorems(args.write, not args.no_recompute)
+    if args.mutants:
+        return _mutants(args.rule, args.jobs)
     try:
         if args.write:
             found = subjects()
@@ -44,6 +51,32 @@ def main(argv: list[str] | None = None) -> int:
     for problem in report.problems:
         print(f"PROBLEM {problem}", file=sys.stderr)
     return 0 if report.ok else 1
+
+
+def _theorems(write: bool, recompute: bool) -> int:
+    if write:
+        write_theorems([prove_theorem(t) for t in theorems()])
+    rows, problems = check_theorems(recompute=recompute and not write)
+    for row in rows:
+        print(f"{row.name:28} {row.verdict:9} {','.join(map(str, row.widths)):12} {row.statement}")
+    print(f"{len(rows)} theorems")
+    for problem in problems:
+        print(f"PROBLEM {problem}", file=sys.stderr)
+    return 0 if not problems else 1
+
+
+def _mutants(names: list[str], jobs: int) -> int:
+    from .mutate import judge_all
+
+    counts: Counter[str] = Counter()
+    holes = 0
+    for outcome in judge_all(names, jobs):
+        counts[outcome.status] += 1
+        if outcome.status not in ("refuted", "sound", "idle", "malformed"):
+            holes += 1
+            print(f"{outcome.status} {outcome.mutant}")
+    print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
+    return 1 if holes else 0
 
 
 if __name__ == "__main__":
