@@ -374,3 +374,36 @@ def test_spans_point_at_the_statement():
 
     assert f.body.span.file == __file__
     assert f.body.span.text.strip() == "A[0] = 1"
+
+
+def test_operands_in_tensor_memory():
+    @Tx.prim_func
+    def f():
+        pool = Tx.SMEMPool()
+        tmem = Tx.TMEMPool(pool, 512)
+        d = tmem.alloc_tcgen05_mma_D((64, 64), M=128, cta_group=2)  # noqa: F841
+        a = tmem.alloc_tcgen05_mma_A((64, 32), "float16", M=128, cta_group=2)  # noqa: F841
+        s = tmem.alloc_sf((128, 8), "float8_e8m0fnu", sf_per_mma=1, sf_reuse=4)  # noqa: F841
+
+    buffers = {s.buffer.name: s.buffer for s in statements(f) if isinstance(s, ir.DeclBuffer)}
+    assert buffers["d"].layout.at(10, 40, shape=(64, 64)) == {"TLane": 74, "TCol": 8}
+    assert buffers["a"].layout.at(10, 5, shape=(64, 32)) == {"TLane": 10, "TCol": 5}
+    scale = buffers["s"].layout
+    # row 70 is the third group of 32 rows; four instructions in a row read the same factor
+    assert [scale.at(70, k, shape=(128, 8)) for k in (0, 3)] == [{"TLane": 6, "TCol": 8}] * 2
+    assert scale.at(70, 4, shape=(128, 8)) == {"TLane": 6, "TCol": 9}
+    columns = [int(buffers[n].allocated_addr[0]) for n in ("d", "a", "s")]
+    assert columns == [0, 32, 48]
+    from tirx_eq.script import parse_source
+
+    for call, message in [
+        ("alloc_tcgen05_mma_D((128, 64), M=128, cta_group=2)", "has 64 rows a CTA"),
+        ("alloc_tcgen05_mma_A((64, 64), M=64, cta_group=1, ws=True)", "datapath E is not available"),
+        ("alloc_sf((100, 8), 'uint8', sf_per_mma=1)", "rows a multiple of 32"),
+    ]:
+        text = (
+            "from tirx_eq.script import tirx as Tx\n@Tx.prim_func\ndef f():\n"
+            f"    tmem = Tx.TMEMPool(Tx.SMEMPool(), 512)\n    x = tmem.{call}\n"
+        )
+        with pytest.raises(IRError, match=message):
+            parse_source(text)

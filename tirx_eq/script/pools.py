@@ -120,10 +120,7 @@ class TMEMPool:
             return cols
         bits = dt.storage_bits(dtype)
         if layout is not None:
-            total = int(layout.span("TCol")) * bits
-            if total % 32:
-                raise IRError(f"TMEM: {total} bits are not a whole number of 32-bit columns")
-            return total // 32
+            return -(-int(layout.span("TCol")) * bits // 32)
         if len(shape) != 2:
             raise IRError("TMEM: give layout= or cols= for a shape that isn't two-dimensional")
         total, rows = _size(shape) * bits, int(shape[0])
@@ -152,13 +149,38 @@ class TMEMPool:
         """The accumulator of ``tcgen05.mma`` with instruction shape M."""
         if group is not None:
             raise IRError("alloc_tcgen05_mma_D: group= is not available; give alloc the layout")
-        from ..layout.hardware import datapath_of
-
-        letter = datapath_of(M, cta_group, ws=ws, sparse=sparse)
+        letter = _datapath("D", shape, M, cta_group, ws, sparse)
         layout = layouts.tmem_datapath_layout(letter, int(shape[-2]), int(shape[-1]))
         return self.alloc(shape, dtype, layout=layout, cols=cols)
 
     alloc_tcgen05_mma_C = alloc_tcgen05_mma_D
+
+    def alloc_tcgen05_mma_A(
+        self, shape: Any, dtype: Any = "bfloat16", *, M: int, cta_group: int, ws: bool = False, sparse: bool = False,
+        cols: int | None = None,
+    ) -> Buffer:  # fmt: skip
+        """The A operand of ``tcgen05.mma`` in tensor memory: row r in lane r (on datapath B in lane r + 64 too)."""
+        letter = _datapath("A", shape, M, cta_group, ws, sparse)
+        if letter not in ("A", "B", "D", "F"):
+            raise IRError(f"alloc_tcgen05_mma_A: A over datapath {letter} is not available; give alloc the layout")
+        rows = layouts.Iter(int(shape[0]), 1, layouts.TLane), layouts.Iter(int(shape[1]), 1, layouts.TCol)
+        copies = (layouts.Iter(2, 64, layouts.TLane),) if letter == "B" else ()
+        return self.alloc(shape, dtype, layout=layouts.TileLayout(rows, copies), cols=cols)
+
+    def alloc_sf(self, shape: Any, dtype: Any, *, sf_per_mma: int, sf_reuse: int = 1) -> Buffer:
+        """Scale factors of a block-scaled MMA, 8 bits each.
+
+        ``shape`` is (rows, factors · sf_reuse), with stages before; ``sf_per_mma`` factors of a row are read by one
+        instruction, and ``sf_reuse`` instructions read the same ones.
+        """
+        extents = [int(e) for e in shape]
+        if len(extents) not in (2, 3) or extents[-2] % 32 or extents[-1] % (sf_reuse * sf_per_mma):
+            raise IRError(
+                f"alloc_sf: {tuple(extents)} is not (rows, factors) or (stages, rows, factors) with rows a multiple of "
+                f"32 and factors of {sf_per_mma * sf_reuse}"
+            )
+        layout = _scale_factor_layout(extents, sf_per_mma, sf_reuse)
+        return self.alloc(shape, dtype, layout=layout)
 
     def move_base_to(self, col: int) -> None:
         """Make ``col`` the next free column."""
@@ -195,6 +217,42 @@ class TMEMPool:
                 ptx.dealloc(self.addr, n_cols=self.total_cols, cta_group=self.cta_group),
             ],
         )
+
+
+def _datapath(operand: str, shape: Any, M: int, cta_group: int, ws: bool, sparse: bool) -> str:
+    """The letter of an MMA's data path; the operand must have the rows that one CTA contributes."""
+    from ..layout.hardware import datapath_of
+
+    letter = datapath_of(M, cta_group, ws=ws, sparse=sparse)
+    if len(shape) != 2:
+        raise IRError(f"alloc_tcgen05_mma_{operand} takes two dimensions, got {len(shape)}; give alloc the layout")
+    if int(shape[0]) != M // cta_group:
+        rows = M // cta_group
+        raise IRError(f"alloc_tcgen05_mma_{operand}: M = {M} with cta_group {cta_group} has {rows} rows a CTA")
+    return letter
+
+
+#: scale factors of 8 bits in a 32-bit TMEM column
+_PER_COLUMN = 4
+
+
+def _scale_factor_layout(extents: list[int], per_mma: int, reuse: int) -> Any:
+    """Row r at lane r % 32 of every quarter; 32 rows a column; as many instructions' factors as fit in one column."""
+    groups = extents[-2] // 32
+    steps = extents[-1] // (reuse * per_mma)
+    packed = _PER_COLUMN // per_mma
+    while packed > 1 and steps % packed:
+        packed //= 2
+    packed = max(packed, 1)
+    shard = [layouts.Iter(groups, _PER_COLUMN, layouts.TCol), layouts.Iter(32, 1, layouts.TLane)]
+    if steps // packed > 1:
+        shard.append(layouts.Iter(steps // packed, groups * _PER_COLUMN, layouts.TCol))
+    shard.append(layouts.Iter(packed * per_mma, 1, layouts.TCol))
+    if reuse > 1:
+        shard.append(layouts.Iter(reuse, 0, layouts.TCol))
+    if len(extents) == 3:
+        shard.insert(0, layouts.Iter(extents[0], groups * _PER_COLUMN, layouts.TCol))
+    return layouts.TileLayout(tuple(shard), (layouts.Iter(4, 32, layouts.TLane),))
 
 
 def _default_tmem_layout(shape: Any) -> Any:
