@@ -105,7 +105,8 @@ class Outcome:
 
 def execute(
     func: PrimFunc, *, seed: int = 0, kind: str = "integers", policy: str = "late",
-    extents: dict[str, int] | None = None, target: str = "sm_100a", ptx: str | None = None, trace: bool = False, progress: Any = None,
+    extents: dict[str, int] | None = None, target: str = "sm_100a", ptx: str | None = None, trace: bool = False,
+    progress: Any = None,
 ) -> Outcome:  # fmt: skip
     """Compile ``func``, interpret it and simulate its PTX (or ``ptx``) on the same generated inputs, and compare."""
     from ..interp.compare import compare, is_exact

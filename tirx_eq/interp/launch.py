@@ -20,6 +20,8 @@ Array = Any
 #: Threads per unit of each scope that has a fixed number.
 UNIT = {"warp": 32, "warpgroup": 128}
 MAX_THREADS = 1024
+#: CTAs that run together, so that their shared memory stays within bounds.
+MAX_CTAS = 512
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _block(known: dict[tuple[str, str], tuple[int, ...]]) -> tuple[int, int, int
 def waves(geometry: Geometry, most_threads: int = 1 << 14) -> Iterator[Wave]:
     """The launch in waves of whole clusters, in order, of at most ``most_threads`` threads (at least one cluster)."""
     clusters = geometry.ctas // geometry.cluster_size
-    per_wave = max(1, most_threads // (geometry.threads * geometry.cluster_size))
+    per_wave = max(1, min(most_threads // geometry.threads, MAX_CTAS) // geometry.cluster_size)
     for first in range(0, clusters, per_wave):
         yield _wave(geometry, first, min(per_wave, clusters - first))
 

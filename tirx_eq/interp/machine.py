@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,7 @@ class Machine:
         self.env: dict[Var, Any] = dict(scalars)
         self.roots: dict[Var, Storage] = dict(storage)
         self.access = Access(self)
-        self.tmem = Storage("tensor memory", "tmem", wave.rows * TMEM_LANES, TMEM_COLUMNS * 4)
         self.tmem_owned = np.zeros((wave.rows, TMEM_COLUMNS), dtype=bool)
-        self.tmem_used = np.zeros(wave.rows, dtype=bool)
         self.barriers = Barriers(wave, self.release)
         self.steps = flatten(func.body)
         self.scopes = [_convergence(s) for s in self.steps]
@@ -130,6 +129,11 @@ class Machine:
             rows, byte = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         rows[threads], byte[threads] = value.rows, value.byte
         self.env[var] = Pointer(value.storage, rows, byte)
+
+    @cached_property
+    def tmem(self) -> Storage:
+        """Tensor memory: a row of 512 cells of 4 bytes for each lane of each CTA."""
+        return Storage("tensor memory", "tmem", self.wave.rows * TMEM_LANES, TMEM_COLUMNS * 4)
 
     # -- storage ----------------------------------------------------------------------------------------------------
 
