@@ -83,6 +83,14 @@ def test_opaque_nodes_go_back_as_they_came():
         tvm.ir.assert_structural_equal(back, func)
 
 
+def test_a_break_goes_back_in_the_form_it_came_in():
+    x = tvm.tirx.Var("x", "bool")
+    for stop in (tvm.tirx.Break(), tvm.tirx.Evaluate(tvm.tirx.break_loop())):
+        func = tvm.tirx.PrimFunc([x], tvm.tirx.While(x, stop))
+        assert isinstance(from_tvm(func).body.body, ir.Break)
+        tvm.ir.assert_structural_equal(to_tvm(from_tvm(func)), func)
+
+
 def test_what_tvm_has_not_is_refused():
     with pytest.raises(InteropError, match=r"has no nowhere\.Node"):
         to_tvm(ir.Opaque("nowhere.Node", (), "text"))

@@ -224,7 +224,9 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
     scope = collect.scope
     groups: dict[tuple[Term, ...], list[_Site]] = {}
     for site in collect.sites.values():
-        groups.setdefault(site.assume, []).append(site)
+        about = _about(tuple(f for f in site.assume if _fits(scope, f)), site.term)
+        if _fits(scope, site.term):
+            groups.setdefault(about, []).append(site)
 
     replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr] = {}
     rewrites: list[Rewrite] = []
@@ -254,6 +256,27 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
                 rewrites.append(Rewrite(*parts))
     report = RewriteReport(len(collect.sites), tuple(rewrites), cost_in, cost)
     return (_replace(func, collect, replaced) if replaced else func), report
+
+
+def _fits(scope: IndexScope, term: Term) -> bool:
+    """Whether the ranges of a term's variables are within signed 64 bits, as the simplifier's are."""
+    low, high = dtype_range("int64")
+    return all(low <= scope.ranges[n][0] and scope.ranges[n][1] <= high for n in names(term))
+
+
+def _about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
+    """The facts that say something of a term's variables, directly or through other facts.
+
+    So expressions under unrelated conditions share an e-graph.
+    """
+    known = set(names(term))
+    chosen: set[int] = set()
+    while True:
+        more = [i for i, f in enumerate(facts) if i not in chosen and known & set(names(f))]
+        if not more:
+            return tuple(f for i, f in enumerate(facts) if i in chosen)
+        chosen.update(more)
+        known.update(n for i in more for n in names(facts[i]))
 
 
 def _better(scope: IndexScope, site: _Site, found: Any) -> ir.Expr | None:

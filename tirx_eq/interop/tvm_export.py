@@ -264,9 +264,15 @@ def _write_assert(w: Writer, s: ir.AssertStmt) -> Any:
     return w.stmt("AssertStmt", condition=w.write(s.condition), error_kind=kind, message_parts=parts)
 
 
-def _jump(op: str) -> Callable[[Writer, Any], Any]:
-    """TVM's script writes these statements as calls."""
-    return lambda w, s: w.stmt("Evaluate", value=w.call(w.prim("void"), op, []))
+def _jump(name: str, op: str) -> Callable[[Writer, Any], Any]:
+    """TVM's script writes these statements as calls; those that came as nodes go back as nodes."""
+
+    def write(w: Writer, s: Any) -> Any:
+        if getattr(s, "_as_node", False):
+            return w.stmt(name)
+        return w.stmt("Evaluate", value=w.call(w.prim("void"), op, []))
+
+    return write
 
 
 def _write_return(w: Writer, s: ir.Return) -> Any:
@@ -406,7 +412,8 @@ _WRITERS: dict[type, Callable[[Writer, Any], Any]] = {
     ir.BufferStore: _write_store,
     ir.Evaluate: _write_evaluate,
     ir.AssertStmt: _write_assert,
-    ir.Break: _jump("tirx.break_loop"), ir.Continue: _jump("tirx.continue_loop"), ir.Return: _write_return,
+    ir.Break: _jump("Break", "tirx.break_loop"), ir.Continue: _jump("Continue", "tirx.continue_loop"),
+    ir.Return: _write_return,
     ir.TilePrimitiveCall: _write_tile_call,
     ir.ExecScope: lambda w, s: w.make(
         "tirx.ExecScope", kind=next(k for k, v in SCOPE_KINDS.items() if v == s.kind)

@@ -149,6 +149,15 @@ def _read_evaluate(reader: Reader, value: Any) -> ir.Stmt:
     return ir.Evaluate(inner, span=reader.span(value))
 
 
+def _read_jump(cls: type[ir.Break] | type[ir.Continue]) -> Callable[[Reader, Any], ir.Stmt]:
+    def read(reader: Reader, value: Any) -> ir.Stmt:
+        made = cls(span=reader.span(value))
+        object.__setattr__(made, "_as_node", True)  # for the exporter: TVM has this as a node and as a call
+        return made
+
+    return read
+
+
 def _read_store(reader: Reader, value: Any) -> ir.BufferStore:
     predicate = reader.read(getattr(value, "predicate", None))
     return ir.BufferStore(
@@ -288,8 +297,7 @@ _READERS: dict[str, Callable[[Reader, Any], Any]] = {
     "BufferStore": _read_store,
     "Evaluate": _read_evaluate,
     "AssertStmt": _read_assert,
-    "Break": lambda r, v: ir.Break(span=r.span(v)),
-    "Continue": lambda r, v: ir.Continue(span=r.span(v)),
+    "Break": _read_jump(ir.Break), "Continue": _read_jump(ir.Continue),
     "Return": lambda r, v: ir.Return(r.read(v.value), span=r.span(v)),
     "TilePrimitiveCall": _read_tile_call,
     "LambdaExpr": lambda r, v: ir.LambdaExpr(r.read(v.vars), r.read(v.pred if hasattr(v, "pred") else v.body)),
