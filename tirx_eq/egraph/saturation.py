@@ -11,7 +11,7 @@ from .engine import Engine, EngineError, Graph
 from .reach import declarations, reachable
 from .rules import INDEX_FILES, STRENGTH_FILE
 
-ROUNDS = 8
+ROUNDS = 5
 """Rounds of the equality phase: the normal form leaves little to do, and more rounds were never seen to help it."""
 ROUNDS_ALONE = 10
 """Rounds when the rules work without the normal form."""

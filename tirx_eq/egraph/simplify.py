@@ -142,8 +142,11 @@ def _finish(
 def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term] = ()) -> str | None:
     """The procedure that proves ``after`` equal to ``before`` wherever ``before`` has a value, or None if none does."""
     from ..errors import ProofError
+    from ..prove.parity import equal
     from ..prove.validate import validate
 
+    if equal(before, after, ranges):
+        return "parity"
     if _beyond_proof(before, ranges):
         return None
     try:

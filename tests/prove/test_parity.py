@@ -1,0 +1,86 @@
+"""The parity normal form: what it calls equal is equal; it never needs to answer, but it must never be wrong."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tirx_eq.egraph.random_terms import random_row, sample
+from tirx_eq.ir.index import EvaluationError, Term, evaluate, parse, show
+from tirx_eq.prove.parity import equal
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ranges"),
+    [
+        ("(add (mul (div x 8) 8) (mod x 8))", "x", {"x": (0, 1000)}),
+        ("(add (mul y 64) (xor (mod x 64) (mul (mod (div x 8) 8) 8)))",
+         "(add (mul y 64) (xor (and x 63) (and x 56)))", {"x": (0, 1023), "y": (-5, 5)}),
+        ("(xor (add (mul r 64) c) (shl (and r 7) 3))", "(add (mul r 64) (xor c (and (mul r 8) 56)))",
+         {"r": (0, 63), "c": (0, 63)}),
+        ("(div (add (mul x 12) y) 12)", "x", {"x": (-9, 9), "y": (0, 11)}),
+        ("(min a (add b 3))", "(add (min (sub a 3) b) 3)", {"a": (0, 9), "b": (-9, 9)}),
+        ("(max a b)", "(sub (add a b) (min b a))", {"a": (0, 9), "b": (-9, 9)}),
+        ("(lt (add a 5) (add b 5))", "(lnot (le b a))", {"a": (0, 9), "b": (-9, 9)}),
+        ("(mul (add a 1) (sub b 2))", "(sub (add (mul b a) b) (mul 2 (add a 1)))", {"a": (0, 9), "b": (-9, 9)}),
+        ("(or (and x 12) (and x 3))", "(mod x 16)", {"x": (0, 40)}),
+    ],
+)  # fmt: skip
+def test_equal_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]) -> None:
+    assert equal(parse(before), parse(after), ranges)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ranges"),
+    [
+        ("(div (add (mul x 12) y) 12)", "x", {"x": (0, 9), "y": (0, 12)}),
+        ("(xor a b)", "(add a b)", {"a": (0, 3), "b": (0, 3)}),
+        ("(tdiv x 2)", "(div x 2)", {"x": (-3, 3)}),
+        ("(div x y)", "(div x y)", {"x": (0, 3), "y": (0, 3)}),
+        ("(mod (mul (div (mod i 20) 2) 2) 4)", "(mod i 4)", {"i": (0, 79)}),
+        ("(lt a b)", "(le a b)", {"a": (0, 3), "b": (0, 3)}),
+        ("(min a b)", "a", {"a": (0, 3), "b": (2, 5)}),
+    ],
+)
+def test_unequal_or_undefined_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]) -> None:
+    assert not equal(parse(before), parse(after), ranges)
+
+
+def _tweaked(r: random.Random, t: Term) -> Term:
+    """``t`` with one constant or operator changed somewhere."""
+    if not isinstance(t, tuple):
+        return t + r.choice((-1, 1)) if isinstance(t, int) else r.choice([t, 0])
+    i = r.randrange(len(t))
+    if i == 0:
+        swap = {
+            "add": "xor",
+            "xor": "or",
+            "or": "add",
+            "div": "tdiv",
+            "mod": "tmod",
+            "min": "max",
+            "lt": "le",
+            "and": "or",
+        }
+        return (swap.get(t[0], t[0]), *t[1:])
+    return (*t[:i], _tweaked(r, t[i]), *t[i + 1 :])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_never_wrong(seed: int) -> None:
+    r = random.Random(seed)
+    said = 0
+    for _ in range(250):
+        before, ranges = random_row(r, 5)
+        after = _tweaked(r, before)
+        if not equal(before, after, ranges):
+            continue
+        said += 1
+        for point in sample(r, ranges, 60):
+            try:
+                value = evaluate(before, point)
+            except EvaluationError:
+                continue
+            assert value == evaluate(after, point), f"{show(before)} {show(after)} {point}"
+    assert said > 10
