@@ -24,6 +24,8 @@ from tirx_eq.prove.parity import equal
         ("(max a b)", "(sub (add a b) (min b a))", {"a": (0, 9), "b": (-9, 9)}),
         ("(lt (add a 5) (add b 5))", "(lnot (le b a))", {"a": (0, 9), "b": (-9, 9)}),
         ("(mul (add a 1) (sub b 2))", "(sub (add (mul b a) b) (mul 2 (add a 1)))", {"a": (0, 9), "b": (-9, 9)}),
+        ("(or (shl v 32) (add w 1030))", "(add (mul v 4294967296) (add w 1030))", {"v": (0, 16383), "w": (0, 16383)}),
+        ("(div (sub a b) (mul c 16))", "(div (add a (mul b -1)) (mul 16 c))", dict.fromkeys("abc", (0, 99))),
         ("(or (and x 12) (and x 3))", "(mod x 16)", {"x": (0, 40)}),
     ],
 )  # fmt: skip
@@ -37,7 +39,8 @@ def test_equal_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]
         ("(div (add (mul x 12) y) 12)", "x", {"x": (0, 9), "y": (0, 12)}),
         ("(xor a b)", "(add a b)", {"a": (0, 3), "b": (0, 3)}),
         ("(tdiv x 2)", "(div x 2)", {"x": (-3, 3)}),
-        ("(div x y)", "(div x y)", {"x": (0, 3), "y": (0, 3)}),
+        ("x", "(add x (mul 0 (div x y)))", {"x": (0, 3), "y": (0, 3)}),
+        ("(select (ne y 0) (div x y) 0)", "(mul (ne y 0) (div x y))", {"x": (0, 3), "y": (0, 3)}),
         ("(mod (mul (div (mod i 20) 2) 2) 4)", "(mod i 4)", {"i": (0, 79)}),
         ("(lt a b)", "(le a b)", {"a": (0, 3), "b": (0, 3)}),
         ("(min a b)", "a", {"a": (0, 3), "b": (2, 5)}),

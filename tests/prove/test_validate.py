@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -168,7 +169,7 @@ def test_a_guarded_divisor_is_no_error() -> None:
     assert found.counterexample["y"] == 0
 
 
-def test_unknown_carries_a_question_that_parses() -> None:
+def test_unknown_carries_a_question_that_parses(tmp_path: Path) -> None:
     z3 = pytest.importorskip("z3")
     before = parse("(mul (mul x x) (mul x y))")
     after = parse("(mul x (mul (mul y x) x))")
@@ -177,6 +178,9 @@ def test_unknown_carries_a_question_that_parses() -> None:
     assert not found
     assert "(check-sat)" in found.smtlib
     assert z3.parse_smt2_string(found.smtlib)
+    assert z3.parse_smt2_file(str(found.save_question(tmp_path / "open.smt2")))
+    with pytest.raises(ProofError, match="leaves no question open"):
+        validate("x", "x", {"x": (0, 1)}).save_question(tmp_path / "none.smt2")
 
 
 def test_validate_all_shares_and_agrees() -> None:

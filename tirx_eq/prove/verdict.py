@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import ProofError
@@ -196,6 +197,17 @@ class Verdict:
     def __bool__(self) -> bool:
         """True only for ``equal``."""
         return self.status == "equal"
+
+    def save_question(self, path: str | Path) -> Path:
+        """Write the open question of an ``unknown`` verdict as an SMT-LIB file; ``sat`` would mean that the sides differ.
+
+        ``ProofError`` if there is no such question.
+        """
+        if not self.smtlib:
+            raise ProofError(f"verdict: '{self.status}' by {self.decided_by} leaves no question open")
+        target = Path(path)
+        target.write_text(self.smtlib if self.smtlib.endswith("\n") else self.smtlib + "\n")
+        return target
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dict; empty fields are left out."""
