@@ -32,13 +32,18 @@ class _NoForm(Exception):
 def equal(before: Term, after: Term, ranges: Ranges) -> bool:
     """Whether the normal forms of both terms are the same; False is no answer.
 
-    A term that may divide by zero or shift by a negative amount has no form.
+    A division whose divisor may be zero is admitted on the right only if the left has the same one.
     """
     reader = _Reader(ranges)
     try:
         reader.mark(before)
         reader.mark(after)
-        return reader.form(before) == reader.form(after)
+        first = reader.form(before)
+        partial, reader.partial = reader.partial, set()
+        if first != reader.form(after):
+            return False
+        # What may lack a value on the right must lack it on the left at the same points, outside any branch.
+        return reader.partial <= partial and not (reader.partial and reader.branches)
     except (_NoForm, RecursionError):
         return False
 
@@ -54,6 +59,8 @@ class _Reader:
         self.bounds: dict[Key, tuple[int, int]] = {}
         self.next_bit = 0
         self.split: dict[Key, Form] = {}
+        self.partial: set[Key] = set()
+        self.branches = False
         self.groups: list[tuple[int, int, int]] = []
 
     def mark(self, t: Term, below: bool = False) -> None:
@@ -248,11 +255,13 @@ class _Reader:
         return self._quotient(self.in_bits(a), b[0])[1]
 
     def _general(self, op: str, a: Form, b: Form) -> Form:
-        (al, ah), (bl, _) = self.interval(a), self.interval(b)
-        if bl < 1:
-            raise _NoForm
+        (al, ah), (bl, bh) = self.interval(a), self.interval(b)
+        if bl <= 0 <= bh:
+            self.partial.add((op, a, b))
         reach = max(abs(al), abs(ah)) + 1
-        return self.opaque((op, a, b), 0 if al >= 0 else -reach, ah if al >= 0 else reach)
+        if al >= 0 and bl >= 0:
+            return self.opaque((op, a, b), 0, ah)
+        return self.opaque((op, a, b), -reach, reach)
 
     def _tdiv(self, a: Form, b: Form) -> Form:
         if self.interval(a)[0] < 0:
@@ -273,6 +282,16 @@ class _Reader:
         if b[1] or not 0 <= b[0] <= 4096:
             raise _NoForm
         return self._quotient(self.in_bits(a), 1 << b[0])[0]
+
+    def _apart(self, a: Form, b: Form) -> bool:
+        """Whether one operand is a multiple of a power of two above the other, which is not negative."""
+        for x, y in ((a, b), (b, a)):
+            lo, hi = self.interval(y)
+            if lo >= 0:
+                k = 1 << hi.bit_length()
+                if x[0] % k == 0 and all(c % k == 0 for _, c in x[1]):
+                    return True
+        return False
 
     def _places(self, a: Form) -> dict[int, tuple[int, int]]:
         """Bit place → (parity, 1 if complemented) of a form whose value is its bits without carries."""
@@ -311,6 +330,8 @@ class _Reader:
         return self.make(constant, terms)
 
     def _xor(self, a: Form, b: Form) -> Form:
+        if self._apart(a, b):
+            return self.add(a, b)
         a, b = self.in_bits(a), self.in_bits(b)
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         if al < 0 or bl < 0:
@@ -320,7 +341,10 @@ class _Reader:
             a, b, bh = b, a, ah
         k = 1 << bh.bit_length()
         high, low = self._quotient(a, k)
-        x, y = self._places(low), self._places(b)
+        try:
+            x, y = self._places(low), self._places(b)
+        except _NoForm:
+            return self.add(self.opaque(("xor", frozenset((low, b))), 0, k - 1), high, k)
         for place, (parity, flipped) in y.items():
             p, f = x.pop(place, (0, 0))
             if p ^ parity or f ^ flipped:
@@ -331,7 +355,10 @@ class _Reader:
         if not a[1]:
             a, b = b, a
         if b[1]:
-            return self._and_or("and", a, b)
+            return (0, frozenset()) if self._apart(a, b) else self._and_or("and", a, b)
+        lo, hi = self.interval(a)
+        if lo >= 0 and b[0] >= 0 and (b[0] + 1) & b[0] == 0 and hi <= b[0]:
+            return a
         a = self.in_bits(a)
         mask = b[0]
         if mask < 0:
@@ -359,7 +386,11 @@ class _Reader:
             return a
         if self.interval(a)[0] < 0 or self.interval(b)[0] < 0:
             raise _NoForm
-        x, y = self._places(a), self._places(b)
+        try:
+            x, y = self._places(a), self._places(b)
+        except _NoForm:
+            top = min(self.interval(a)[1], self.interval(b)[1])
+            return self.opaque((op, frozenset((a, b))), 0, top)
         both: dict[int, tuple[int, int]] = {}
         out: Form = (0, frozenset())
         for place in sorted(set(x) & set(y)):
@@ -451,9 +482,13 @@ class _Reader:
         return self.add(b, self._smaller(self.add(b, a, -1)), -1)
 
     def _select(self, c: Form, a: Form, b: Form) -> Form:
+        self.branches = True
         c = self._truth(c)
         if not c[1]:
             return a if c[0] else b
+        other = self.add((1, frozenset()), c, -1)
+        if _order(other) < _order(c):
+            a, b, c = b, a, other
         d = self.add(a, b, -1)
         if not d[1]:
             return self.add(b, c, d[0])
