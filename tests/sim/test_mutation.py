@@ -23,7 +23,7 @@ SAMPLE = {"gemm_min": 4, "tc_gemm_sync": 24, "bulk_mbarrier": 1, "tma_transpose"
 
 #: (kernel pattern, mutant pattern, why it computes the same): mutants that are equivalent
 EQUIVALENT = [
-    (".*", "descriptor leading offset", "the leading offset of a swizzled K-major operand is not used (ISA, matrix descriptor)"),
+    (".*", "descriptor leading offset", "the leading offset of a swizzled K-major operand is not used (ISA)"),
     (".*", "fence::before_thread_sync", "every tcgen05 operation of the thread was completed by a wait, or none was begun"),
     (".*", "fence::after_thread_sync", "what follows touches no tensor memory that others' tcgen05 operations used before: "
                                        "first use after alloc, a wait for TMA data, or dealloc, which the barrier orders"),

@@ -89,7 +89,7 @@ def multiply(kind, M, N, a="f16", b=None, d="f32", mode_a=0, mode_b=0, ta=0, tb=
     av, ac = values(M, depth, a)
     bv, bc = values(N, depth, b)
     images, descriptors = [np.zeros(0, np.uint8) for _ in range(group)], []
-    for value, codes, element, mode, transposed, start in ((av, ac, a, mode_a, ta, 0), (bv, bc, b, mode_b, tb, 32768)):
+    for codes, element, mode, transposed, start in ((ac, a, mode_a, ta, 0), (bc, b, mode_b, tb, 32768)):
         per = len(codes) // group
         for cta in range(group):
             part = codes[per * cta : per * cta + per]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from tirx_eq.sim import formats
@@ -68,19 +70,20 @@ def cvt(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 def to_integer(value: Array, kind: str) -> Array:
     """Clamp float64 (already whole) to the integer type; NaN gives 0."""
-    info = np.iinfo(DTYPES[kind])
+    dtype: Any = np.dtype(DTYPES[kind])
+    info = np.iinfo(dtype)
     value = np.where(np.isnan(value), 0.0, value)
     high = value >= float(info.max)
     low = value <= float(info.min)
-    inside = np.where(high | low, 0.0, value).astype(DTYPES[kind])
-    return np.where(high, DTYPES[kind](info.max), np.where(low, DTYPES[kind](info.min), inside)).astype(DTYPES[kind])
+    inside = np.where(high | low, 0.0, value).astype(dtype)
+    return np.where(high, dtype.type(info.max), np.where(low, dtype.type(info.min), inside)).astype(dtype)
 
 
 def from_integer(decoder: Decoder, instr: Instr, to: str, source: str, modes: set[str]) -> tuple[Run, int]:
     read = narrow_source(decoder, instr, source)
     if to in INTEGERS:
         target = decoder.target(instr.operands[0], to)
-        info = np.iinfo(DTYPES[to])
+        info = np.iinfo(cast(Any, DTYPES[to]))
         saturate = "sat" in modes
 
         def run(w: Wave, g: Group) -> None:
@@ -165,7 +168,7 @@ def pack(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     """cvt.pack.sat.{s16,u16,s8,u8}.s32[.b32] d, a, b {, c}"""
     kind = instr.parts[3]
     bits = int(kind[1:])
-    info = np.iinfo(DTYPES[kind])
+    info = np.iinfo(cast(Any, DTYPES[kind]))
     a, b = (decoder.source(o, "s32") for o in instr.operands[1:3])
     c = decoder.source(instr.operands[3], "u32") if len(instr.operands) > 3 else None
     target = decoder.target(instr.operands[0], "u32")

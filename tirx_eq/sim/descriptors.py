@@ -174,6 +174,7 @@ def instruction_descriptor(value: int, kind: str, group: int, weight_stationary:
 
 def shape(kind: str, group: int, weight_stationary: bool, sparse: bool, m: int, n: int) -> None:
     """The ISA's table of legal M and N."""
+    good_m: tuple[int, ...]
     if weight_stationary:
         good_m, good_n = (32, 64, 128), (64, 128) if sparse else (64, 128, 256)
         ok = n in good_n

@@ -37,7 +37,7 @@ def widen(bits: Array, kind: str) -> Array:
         return bits.view({"f32": np.float32, "u8": np.uint8, "s8": np.int8}[kind]).astype(np.float32)
     table = _TABLES.get(kind)
     if table is None:
-        every = np.arange(256, dtype=np.uint8)
+        every: Array = np.arange(256, dtype=np.uint8)
         with np.errstate(all="ignore"):
             if kind in ("e2m3", "e3m2"):
                 every = every & 0x3F

@@ -37,9 +37,26 @@ def entry(heads: str, modifiers: str, build: Factory, types: Iterable[str] = ())
 
 def table() -> dict[str, list[Entry]]:
     """All entries by first opcode part, longest heads first."""
-    from tirx_eq.sim import alu, control, convert, copies, floating, loads, matrix, mbarrier, tc_data, tc_mma
+    from tirx_eq.sim import (
+        alu,
+        collectives,
+        control,
+        convert,
+        copies,
+        floating,
+        loads,
+        matrix,
+        mbarrier,
+        moves,
+        tc_alloc,
+        tc_data,
+        tc_mma,
+        tensor_copies,
+    )
+    modules = (alu, collectives, control, convert, copies, floating, loads, matrix, mbarrier, moves, tc_alloc, tc_data, tc_mma,
+               tensor_copies)
     found: dict[str, list[Entry]] = {}
-    for module in (alu, control, convert, copies, floating, loads, matrix, mbarrier, tc_data, tc_mma):
+    for module in modules:
         for each in module.ENTRIES:
             found.setdefault(each.head[0], []).append(each)
     for entries in found.values():

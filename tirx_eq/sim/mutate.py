@@ -156,7 +156,8 @@ def tensor_map_mutants(maps: Mapping[str, TensorMap]) -> Iterator[tuple[str, Cal
         for i, extent in enumerate(tensor.box_shape):
             fields.append((f"box {i} halved", {"box_shape": with_item(tensor.box_shape, i, extent // 2)}))
         for i, stride in enumerate(tensor.global_strides_bytes):
-            fields.append((f"stride {i} doubled", {"global_strides_bytes": with_item(tensor.global_strides_bytes, i, 2 * stride)}))
+            doubled = with_item(tensor.global_strides_bytes, i, 2 * stride)
+            fields.append((f"stride {i} doubled", {"global_strides_bytes": doubled}))
         for i, extent in enumerate(tensor.global_shape):
             fields.append((f"extent {i} halved", {"global_shape": with_item(tensor.global_shape, i, extent // 2)}))
         for i in range(tensor.rank):

@@ -7,12 +7,10 @@ that against the instruction table, before anything runs.
 
 from __future__ import annotations
 
-import re
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tirx_eq.errors import ParseError, Span
+from tirx_eq.sim.lexer import Token, number, tokens
 from tirx_eq.sim.syntax import (
     Function,
     Group,
@@ -49,49 +47,6 @@ PERFORMANCE = {
 #: More of anything than this is a mistake (or an attack), not a kernel.
 MAX_REGISTERS = 200_000
 MAX_BYTES = 1 << 32
-
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\f\v]+|//[^\n]*|/\*.*?\*/)
-      | (?P<newline>\n)
-      | (?P<number>0[xX][0-9a-fA-F]+U?|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[bB][01]+U?
-          |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-      | (?P<directive>\.[A-Za-z_]\w*(?:::\w+)*)
-      | (?P<word>%?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
-      | (?P<string>"(?:[^"\\\n]|\\.)*")
-      | (?P<punct>[{}\[\](),;:@!+\-|<>=*~])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True)
-class Token:
-    kind: str
-    text: str
-    line: int
-    column: int
-    position: int = 0
-
-
-def tokens(text: str, lines: list[str]) -> Iterator[Token]:
-    position, line, start = 0, 1, 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            column = position - start + 1
-            raise ParseError(f"PTX: character {text[position]!r} cannot start a token",
-                             span=Span("<ptx>", line, column, text=lines[line - 1]))
-        kind = match.lastgroup or ""
-        value = match.group()
-        if kind not in ("space", "newline"):
-            yield Token(kind, value, line, position - start + 1, position)
-        newlines = value.count("\n")
-        if newlines:
-            line += newlines
-            start = position + value.rindex("\n") + 1
-        position = match.end()
-    yield Token("end", "end of file", line, max(1, position - start), position)
-
 
 @dataclass(frozen=True)
 class _Name:
@@ -159,7 +114,7 @@ class _Parser:
     def integer(self, what: str) -> int:
         negative = self.accept("-")
         token = self.take()
-        value = _number(token.text) if token.kind == "number" else None
+        value = number(token.text) if token.kind == "number" else None
         if value is None or value.kind != "int":
             raise self.fail(f"expected an integer for {what} but found {token.text!r}", token)
         return -value.value if negative else value.value
@@ -319,7 +274,7 @@ class _Parser:
             elif self.token.kind == "number" or self.token.text == "-":
                 negative = self.accept("-")
                 token = self.take()
-                literal = _number(token.text)
+                literal = number(token.text)
                 if literal is None:
                     raise self.fail(f"{token.text!r} is not a number", token)
                 values.append(-literal.value if negative else literal.value)
@@ -517,14 +472,14 @@ class _Parser:
         if self.accept("!"):
             return Not(self.operand(scope, depth + 1))  # type: ignore[arg-type]
         if token.text in ("-", "~", "+") or token.kind == "number":
-            sign = self.take().text if token.kind != "number" else ""
-            literal = _number(self.token.text) if self.token.kind == "number" else None
+            prefix = self.take().text if token.kind != "number" else ""
+            literal = number(self.token.text) if self.token.kind == "number" else None
             if literal is None:
                 raise self.fail(f"expected a number but found {self.token.text!r}")
             self.take()
-            if sign == "~":
+            if prefix == "~":
                 return Imm(~literal.value)
-            if sign == "-":
+            if prefix == "-":
                 if literal.kind != "int":
                     return Imm(literal.value ^ (1 << (31 if literal.kind == "f32" else 63)), literal.kind)
                 return Imm(-literal.value)
@@ -588,24 +543,6 @@ class _Parser:
         if name.text.startswith("%") or name.text == "WARP_SZ":
             return Special(name.text)
         raise self.fail(f"{name.text} is not declared", token)
-
-
-def _number(text: str) -> Imm | None:
-    text = text.rstrip("U")
-    lower = text.lower()
-    if lower.startswith("0f") and len(text) == 10:
-        return Imm(int(text[2:], 16), "f32")
-    if lower.startswith("0d") and len(text) == 18:
-        return Imm(int(text[2:], 16), "f64")
-    if lower.startswith("0x"):
-        return Imm(int(text, 16))
-    if lower.startswith("0b"):
-        return Imm(int(text, 2))
-    if "." in text or "e" in lower:
-        return Imm(struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64")
-    if len(text) > 1 and text[0] == "0":
-        return Imm(int(text, 8)) if set(text) <= set("01234567") else None
-    return Imm(int(text)) if text.isdigit() and len(text) < 40 else None
 
 
 def parse(text: str) -> Module:

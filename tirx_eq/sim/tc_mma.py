@@ -27,7 +27,7 @@ from tirx_eq.sim.isa import entry
 from tirx_eq.sim.memory import SHARED_BASE
 from tirx_eq.sim.program import ALU, Decoder, Run
 from tirx_eq.sim.syntax import Imm, Instr, Mem, Operand, Reg, Vec
-from tirx_eq.sim.tc_data import Actor, actor_of_thread, group_number, touch
+from tirx_eq.sim.tc_order import Actor, actor_of_thread, group_number, touch
 from tirx_eq.sim.tmem import COLUMNS, LANES
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
@@ -399,7 +399,8 @@ def copy(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     address = decoder.address(instr.operands[0])
     descriptor = decoder.wide(instr.operands[1], "u64")
     group = group_number(instr)
-    quarter = {"warpx2::02_13": [(0, 2), (1, 3)], "warpx2::01_23": [(0, 1), (2, 3)], "warpx4": [(0, 1, 2, 3)]}
+    quarter: dict[str, list[tuple[int, ...]]] = {
+        "warpx2::02_13": [(0, 2), (1, 3)], "warpx2::01_23": [(0, 1), (2, 3)], "warpx4": [(0, 1, 2, 3)]}
 
     def lanes() -> list[tuple[Array, Array]]:
         """Pairs (source rows, lanes)."""

@@ -175,7 +175,7 @@ def gather_index(tensor: TensorMap, coordinates: tuple[int, ...], rows: Array | 
     outer = row_coordinates(tensor) + np.array(coordinates[1:], np.int64) if rows is None else rows
     extent = np.array(tensor.global_shape[1:], np.int64)
     stride = np.array(tensor.global_strides_bytes, np.int64)
-    inside_y = ((outer >= 0) & (outer < extent)).all(axis=1)
+    inside_y: Array = np.all((outer >= 0) & (outer < extent), axis=1)
     base = (outer * stride).sum(axis=1)
     offsets = base[:, None] + (x // per * source + byte)[None, :]
     return offsets, inside_y[:, None] & inside_x[None, :]

@@ -119,7 +119,7 @@ class Wave:
 
         self.smem_size = -(-program.shared_size // 1024) * 1024 + 1024
         self.smem = np.zeros(self.ctas * self.smem_size, np.uint8)
-        self.smem_limit = program.shared_size
+        self.smem_limit: int = program.shared_size
         self.shared_shadow = Shadow(len(self.smem), program.shared_shift, False)
         self.local_size = -(-program.local_size // 16) * 16
         self.local = np.zeros(self.T * self.local_size + 64, np.uint8)
