@@ -135,11 +135,13 @@ def _shuffle(m: Machine, e: Shuffle, threads: Array) -> Array:
 
 
 def _let(m: Machine, e: Let, threads: Array) -> Any:
-    before = m.env.get(e.var)
-    m.bind(e.var, evaluate(m, e.value, threads), threads)
+    value = evaluate(m, e.value, threads)
+    before = m.env.pop(e.var, None)
+    m.bind(e.var, value, threads)
     try:
         return evaluate(m, e.body, threads)
     finally:
+        del m.env[e.var]
         if before is not None:
             m.env[e.var] = before
 

@@ -40,7 +40,8 @@ def copy_async(run: Run) -> None:
     """The same, complete at once.
 
     Config: ``mbar`` gets the bytes; ``cta_mask`` writes to the same place in other CTAs of the cluster (and their
-    mbars), ``remote_cta_id`` in one; ``oob`` ("zero", "nan") is what elements outside of the global buffer read as;
+    mbars), ``remote_cta_id`` in one; ``oob`` ("zero", "nan"), or a tensor map of the user's own, gives a value
+    to what is outside of the global buffer;
     ``use_tma_reduce`` combines with the destination; ``gather4`` takes four rows.
     """
     config = run.call.config
@@ -48,19 +49,24 @@ def copy_async(run: Run) -> None:
     is_tma = str(run.call.dispatch or "").startswith("tma") or {"mbar", "oob", "use_tma_reduce", "cta_mask"} & set(
         config
     )
+    op = _name(config.get("use_tma_reduce"))
+    if op and run.units.count > 1:
+        for k in range(run.units.count):  # each on what those before it left
+            some = run.units.threads[run.units.unit == k]
+            copy_async(Run(run.m, run.call, run.m.access.units(some, run.call.scope.kind, run.units.fixed)))
+        return
     if is_tma:
         value = _payload(run, dst, src)
     else:
         _same_dtype(run, dst, src)
         value = _fit(run.read(src), run.extents(dst), "'src'")
-    op = _name(config.get("use_tma_reduce"))
     if op:
         before = run.read(dst).array
         value = np.asarray(combine({"add": "sum"}.get(op, op), before, value))
-    clip = is_tma and dst.buffer.scope == "global"
+    clip = _may_overhang(run) and dst.buffer.scope == "global"
     targets = _targets(run)
     for units in targets:
-        run.m.access.write(dst, units, value, clip=bool(clip))
+        run.m.access.write(dst, units, value, clip=clip)
     if config.get("mbar") is not None:
         _complete(run, dst, targets)
 
@@ -71,11 +77,16 @@ def _name(value: Any) -> str:
     return str(value) if value else ""
 
 
+def _may_overhang(run: Run) -> bool:
+    """Whether the region may reach beyond the global buffer: the tensor map takes care of what is outside."""
+    return run.call.config.get("oob") is not None or run.call.dispatch == "tma_explicit"
+
+
 def _payload(run: Run, dst: BufferRegion, src: BufferRegion) -> Array:
     """A bulk tensor copy moves bytes: equal extents, or as many bits differently arranged."""
     oob = run.call.config.get("oob")
     fill = {"nan": float("nan")}.get(_name(oob), 0.0)
-    outside = src.buffer.scope == "global"
+    outside = src.buffer.scope == "global" and _may_overhang(run)
     gather = run.call.config.get("gather4")
     if gather is not None:
         tile = _gather(run, src, gather, fill)
