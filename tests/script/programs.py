@@ -100,6 +100,8 @@ def loops(A: T.Buffer((16, 16), "float32"), n: T.int32):
         A[i, 2] = 2.0
     for i, j in T.grid(4, 4):
         A[i, j] = A[j, i]
+    for i, j in T.grid((1, 3), n):
+        A[i, j] = A[i, j] + A[i - 1, j]
     for i in T.serial(n, annotations={"hint": 1}):
         A[0, i] = 1.0
     for i in T.unroll(4):
@@ -223,6 +225,8 @@ def attributes(A: T.Buffer((64,), "float32")):
         with T.attr(0, "pragma", "text"):
             T.evaluate(tx)
         A[bx * 16 + tx] = 2.0
+        with T.hint("first", level=2):
+            A[0] = 0.0
 ''')
 
 _add('''

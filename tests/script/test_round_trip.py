@@ -218,3 +218,21 @@ def test_opaque_nodes_and_types():
 def test_prefix_is_checked():
     with pytest.raises(IRError, match="can't be the name"):
         function(ir.Evaluate(ir.IntImm("int32", 1))).script(extra_config={"tirx.prefix": "import"})
+
+
+def test_symbolic_shapes_of_parameters():
+    """Extents that are parameters, that a shape defines, and that nothing defines; in every kind of print."""
+    for dtype in ("int32", "int64"):
+        for as_param in (True, False):
+            n = ir.Var("n", ir.PrimType(dtype))
+            b = ir.make_buffer("b", (n, 4), "float32", layout=default_layout((n, 4)))
+            handle = ir.Var("b_handle", b.data.ty)
+            read = ir.Evaluate(ir.BufferLoad(b, (ir.IntImm("int32", 0),) * 2))
+            use = ir.Evaluate(ir.Add(n, n))
+            for params in ([handle, n], [n, handle]) if as_param else ([handle],):
+                check(function(read, use, params=params, buffers={handle: b}))
+
+
+def test_any_data_type_has_a_constructor():
+    for dtype in ("int4", "uint2", "float32x3", "boolx4"):
+        check(function(ir.Evaluate(ir.Var("v", ir.PrimType(dtype)))))

@@ -17,7 +17,7 @@ from .buffer import Buffer
 from .expr import Expr, IntImm, IterVar, PointerType, PrimType, TensorMapType, Type, Var
 from .function import PrimFunc
 from .linear import difference
-from .printer_buffer import BufferPrinter, default_layout_of
+from .printer_buffer import BufferPrinter, default_layout_of, is_plain_parameter, quoted_vars
 from .printer_expr import current_printer, quote
 from .printer_survey import Survey, uses
 from .tile import LambdaExpr, TilePrimitiveCall
@@ -120,8 +120,8 @@ class ScriptPrinter(BufferPrinter):
             buffer = func.buffer_map.get(p)
             if buffer is None:
                 heads.append(f"{self.name(p)}: {self.type_text(p.ty)}")
-            elif self.sugar and p.ty == buffer.data.ty and self.is_plain_parameter(buffer, func):
-                heads.append(f"{self.name(buffer)}: {self.parameter_annotation(buffer, func)}")
+            elif self.sugar and is_plain_parameter(p, buffer, func):
+                heads.append(f"{self.name(buffer)}: {self.parameter_annotation(buffer)}")
                 self.owns(buffer)
             else:
                 heads.append(f"{self.name(p)}: {self._handle_annotation(p, buffer)}")
@@ -409,6 +409,8 @@ class ScriptPrinter(BufferPrinter):
         """A type as an annotation."""
         if isinstance(ty, PrimType):
             return f"{self.prefix}.{ty.dtype}" if ty.dtype != "void" else f"{self.prefix}.void"
+        if ty == PointerType(PrimType("void")):
+            return f"{self.prefix}.handle"
         return self.type_constructor_name(ty)
 
     def type_constructor_name(self, ty: Type | None) -> str:
@@ -434,7 +436,7 @@ class ScriptPrinter(BufferPrinter):
 
     def plan(self, func: PrimFunc) -> None:
         """Find what is free, and which buffers can be written as scalars."""
-        found = Survey(func)
+        found = Survey(func, quoted_vars(func) if self.sugar else set())
         self.plan_free_vars = [v for v in found.free_vars if v not in func.buffer_map]
         self.plan_free_buffers = found.free_buffers
         self.scalar_names = {b for b in found.scalars if self.sugar and default_layout_of(b)}

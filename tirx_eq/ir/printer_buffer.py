@@ -24,20 +24,29 @@ def default_layout_of(buffer: Buffer) -> bool:
     return bool(buffer.layout is not None and buffer.layout == default_layout(buffer.shape))
 
 
-def quoted_vars(func: PrimFunc) -> set[Var]:
-    """Variables that the quoted shapes of buffer parameters define: int32, and no parameters of their own before."""
+def is_plain_parameter(handle: Var, buffer: Buffer, func: PrimFunc) -> bool:
+    """Whether the annotation of a parameter can say all of its buffer.
+
+    Extents are constants or variables, written quoted: scalar parameters, or int32 variables that the shape defines.
+    """
     params = set(func.params)
-    made: set[Var] = set()
-    for p in func.params:
-        buffer = func.buffer_map.get(p)
-        if buffer is not None and plain_shape(buffer):
-            made |= {e for e in buffer.shape if isinstance(e, Var) and e.ty == PrimType("int32") and e not in params}
-    return made
+    shape_vars = {e for e in buffer.shape if isinstance(e, Var)}
+    others = [v for part in (buffer.strides, buffer.elem_offset, buffer.layout) for v in vars_in(part)]
+    return (
+        all(isinstance(e, (IntImm, Var)) for e in buffer.shape)
+        and all(isinstance(v.ty, PrimType) and (v in params or v.ty.dtype == "int32") for v in shape_vars)
+        and all(v in shape_vars for v in others)
+        and not buffer.allocated_addr
+        and buffer.data.ty == PointerType(PrimType(buffer.dtype), buffer.scope)
+        and handle.ty == buffer.data.ty
+    )
 
 
-def plain_shape(buffer: Buffer) -> bool:
-    """Whether every extent is a constant or a variable."""
-    return all(isinstance(e, (IntImm, Var)) for e in buffer.shape)
+def quoted_vars(func: PrimFunc) -> set[Var]:
+    """Variables that the quoted shapes of the buffer parameters define, where these are written as annotations."""
+    params = set(func.params)
+    plain = [b for p, b in func.buffer_map.items() if is_plain_parameter(p, b, func)]
+    return {e for b in plain for e in b.shape if isinstance(e, Var) and e not in params}
 
 
 class BufferPrinter(ExprPrinter):
@@ -48,20 +57,7 @@ class BufferPrinter(ExprPrinter):
 
     # -- parameters ---------------------------------------------------------------------------------------------------
 
-    def is_plain_parameter(self, buffer: Buffer, func: PrimFunc) -> bool:
-        """Whether the annotation of a parameter can say all of a buffer."""
-        known = quoted_vars(func) | set(func.params)
-        others = [v for part in (buffer.strides, buffer.elem_offset, buffer.layout) for v in vars_in(part)]
-        shape_vars = {e for e in buffer.shape if isinstance(e, Var)}
-        return (
-            plain_shape(buffer)
-            and all(v in known and isinstance(v.ty, PrimType) for v in shape_vars)
-            and all(v in shape_vars for v in others)
-            and not buffer.allocated_addr
-            and buffer.data.ty == PointerType(PrimType(buffer.dtype), buffer.scope)
-        )
-
-    def parameter_annotation(self, buffer: Buffer, func: PrimFunc) -> str:
+    def parameter_annotation(self, buffer: Buffer) -> str:
         """``T.Buffer(…)`` with the names of symbolic extents quoted."""
         parts = [quote(self.name(e)) if isinstance(e, Var) else self.text(e) for e in buffer.shape]
         shape = "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"

@@ -9,7 +9,7 @@ from .buffer import Buffer
 from .expr import BufferLoad, Expr, IntImm, IterVar, PointerType, PrimType, Var
 from .function import PrimFunc
 from .node import fields
-from .printer_buffer import has_fields, quoted_vars
+from .printer_buffer import has_fields
 from .tile import LambdaExpr
 
 
@@ -31,7 +31,7 @@ def uses(value: Any, what: Any) -> bool:
 class Survey:
     """Walks a function once: what it declares, what it uses without declaring, what is used as a scalar only."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, quoted: set[Var]) -> None:
         self.declared: set[Any] = set(func.params)
         self.free_vars: list[Var] = []
         self.free_buffers: list[Buffer] = []
@@ -44,12 +44,8 @@ class Survey:
         self._shape_vars = {v for b in func.buffer_map.values() for v in self._vars_of(b)}
         self.walk(func.body)
         self.walk(func.attrs)
-        self.free_vars = [v for v in self.free_vars if v not in self._quoted(func)]
+        self.free_vars = [v for v in self.free_vars if v not in quoted]
         self.scalars = [b for b in self.scalars if b not in self._not_scalar]
-
-    def _quoted(self, func: PrimFunc) -> set[Any]:
-        """Variables that a quoted shape of a buffer parameter defines (see printer_buffer)."""
-        return quoted_vars(func)
 
     def _vars_of(self, buffer: Buffer) -> list[Var]:
         made: list[Var] = []

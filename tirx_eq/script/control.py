@@ -130,10 +130,11 @@ def thread_binding(
 
 
 def grid(*extents: Any) -> ForFrame:
-    """Nested loops, one per extent (or pair of start and stop)."""
+    """Nested loops, one per extent (or pair of start and extent)."""
     if not extents:
         raise IRError("grid needs at least one extent")
-    loops = [_loop("serial", *(e if isinstance(e, tuple) else (e, None))) for e in extents]
+    pairs = [e if isinstance(e, tuple) else (None, e) for e in extents]
+    loops = [_loop("serial", n, None) if s is None else _loop("serial", s, None, extent=n) for s, n in pairs]
     return ForFrame(loops, many=True)
 
 
@@ -156,7 +157,7 @@ def attr(node_or_dict: Any, attr_key: str | None = None, value: Any = None) -> F
 
     As a statement it holds for the rest of the body; in a ``with`` for the block.
     """
-    if isinstance(node_or_dict, dict):
+    if isinstance(node_or_dict, dict) and attr_key is None:
         frames = [attr_frame(0, str(k), _attr_value(v)) for k, v in node_or_dict.items()]
         if not frames:
             raise IRError("attr needs at least one key")
@@ -164,6 +165,12 @@ def attr(node_or_dict: Any, attr_key: str | None = None, value: Any = None) -> F
     if attr_key is None or value is None:
         raise IRError("attr takes a dict, or a node, a key and a value")
     return attr_frame(attribute_value(node_or_dict, "the node of an attribute"), attr_key, _attr_value(value))
+
+
+def hint(message: str = "", **attrs: Any) -> Frame:
+    """A hint for what follows (or for the block of a ``with``)."""
+    node = attribute_value({"message": message, **attrs}, "a hint")
+    return attr_frame(node, "tirx_hint", IntImm("int32", 1))
 
 
 def _attr_value(value: Any) -> Any:

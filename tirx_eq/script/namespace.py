@@ -85,6 +85,8 @@ def _iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> ir.It
     variable = ir.Var(var) if isinstance(var, str) else var
     if not isinstance(variable, ir.Var):
         raise IRError(f"iter_var needs a variable, got {type(variable).__name__}")
+    if dom is not None and not isinstance(dom, ir.Range):
+        raise IRError(f"iter_var needs a Range or None, got {type(dom).__name__}")
     return ir.IterVar(dom, variable, iter_type, thread_tag)
 
 
@@ -133,7 +135,8 @@ def make_table() -> dict[str, Any]:
         "wg_reg_tile": _wg_reg_tile, "alloc_tcgen05_ldst_frag": _ldst_fragment, "alloc_cast_frag": _cast_fragment,
         "serial": control.serial, "parallel": control.parallel, "vectorized": control.vectorized,
         "unroll": control.unroll, "thread_binding": control.thread_binding, "grid": control.grid,
-        "attr": control.attr, "launch_thread": control.launch_thread, "env_thread": control.env_thread,
+        "attr": control.attr, "hint": control.hint, "launch_thread": control.launch_thread,
+        "env_thread": control.env_thread,
         "While": control.while_loop, "If": control.if_frame, "Then": then_frame, "Else": else_frame,
         "evaluate": control.evaluate, "bind": control.bind, "Bind": control.bind, "Let": control.let_expr,
         "Assert": control.assert_stmt, "Return": control.return_stmt, "Break": control.break_stmt,

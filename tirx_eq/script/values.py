@@ -205,6 +205,18 @@ def pointer_type(value: Expr) -> PointerType | TensorMapType | None:
 
 
 
+def dtype_constructor(name: str) -> Dtype | None:
+    """The constructor of a dtype by its name, also of one that isn't listed (``int4``, ``float32x3``); None if none."""
+    known = DTYPES.get(name)
+    if known is None and name.startswith(("int", "uint", "float", "bfloat", "bool")):
+        try:
+            dt.parse(name)
+        except IRError:
+            return None
+        known = Dtype(name)
+    return known
+
+
 #: (lowest, largest) finite values; those of 4 to 16 bits are from the OCP formats.
 FLOAT_LIMITS: dict[str, tuple[float, float]] = {
     "float64": (-1.7976931348623157e308, 1.7976931348623157e308),
