@@ -1,11 +1,12 @@
 """Vector clocks: who knows what to have happened.
 
 Every thread of a cluster, every asynchronous queue and every mbarrier is an *actor* with a column; an event is a pair
-(actor, epoch).  Thread ``t`` knows an event if its row holds at least that epoch in the actor's column.  Three kinds of
+(actor, epoch).  Thread ``t`` knows an event if its row holds at least that epoch in the actor's column.  Four kinds of
 knowledge are kept side by side and travel along the same synchronisation edges:
 
 * ``HB``: happens-before;
-* ``PROXY``: happens-before with a ``fence.proxy.async`` somewhere on the way (what the async proxy may read);
+* ``PROXY``, ``PROXY_GLOBAL``: happens-before with a ``fence.proxy.async`` for shared or global memory somewhere on the way
+  (what the async proxy may read);
 * ``TC``: happens-before into tcgen05 order (completed, or covered by ``fence::before_thread_sync``).
 
 ``after`` is the tcgen05 knowledge a thread has taken in by ``fence::after_thread_sync``; it does not travel.
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-HB, PROXY, TC = 0, 1, 2
+HB, PROXY, TC, PROXY_GLOBAL = 0, 1, 2, 3
+KINDS = 4
 STRIDE = 1 << 15
 
 Array = np.ndarray
@@ -33,7 +35,7 @@ class Clocks:
         self.per_cta = per_cta
         self.columns = per_cluster
         self.capacity = per_cluster + 32
-        self.know = np.zeros((3, threads, self.capacity), np.int32)
+        self.know = np.zeros((KINDS, threads, self.capacity), np.int32)
         self.after = np.zeros((threads, self.capacity), np.int32)
         self.epoch = np.ones(threads, np.int32)
         self.local = np.arange(threads, dtype=np.int32) % per_cluster
@@ -46,7 +48,7 @@ class Clocks:
         """A fresh actor column (the same number in every cluster)."""
         if self.columns == self.capacity:
             grow = max(64, self.capacity // 2)
-            self.know = np.concatenate([self.know, np.zeros((3, len(self.epoch), grow), np.int32)], axis=2)
+            self.know = np.concatenate([self.know, np.zeros((KINDS, len(self.epoch), grow), np.int32)], axis=2)
             self.after = np.concatenate([self.after, np.zeros((len(self.epoch), grow), np.int32)], axis=1)
             self.capacity += grow
         if self.columns >= STRIDE:
@@ -57,7 +59,7 @@ class Clocks:
 
     # -- snapshots ------------------------------------------------------------------------------
     def release(self, rows: Array) -> Array:
-        """Knowledge of ``rows`` joined, their own events included; starts a new epoch in each. Shape (3, columns)."""
+        """Knowledge of ``rows`` joined, their own events included; starts a new epoch in each. Shape (KINDS, columns)."""
         view = self.know[:, rows, :].max(axis=1)
         local = self.local[rows]
         view[HB, local] = np.maximum(view[HB, local], self.epoch[rows])
@@ -65,7 +67,7 @@ class Clocks:
         return view
 
     def snapshot(self, row: int) -> Array:
-        """What ``row`` knows now, its own events included; starts a new epoch. Shape (3, columns)."""
+        """What ``row`` knows now, its own events included; starts a new epoch. Shape (KINDS, columns)."""
         view = self.know[:, row, :].copy()
         view[HB, self.local[row]] = self.epoch[row]
         self.epoch[row] += 1
@@ -82,12 +84,13 @@ class Clocks:
         self.acquire(rows, self.release(rows))
 
     # -- fences ---------------------------------------------------------------------------------
-    def proxy_fence(self, rows: Array) -> None:
+    def proxy_fence(self, rows: Array, kinds: tuple[int, ...] = (PROXY, PROXY_GLOBAL)) -> None:
         """fence.proxy.async by each of ``rows``: what it knows may now be seen by the async proxy."""
         know = self.know
         mine = know[HB, rows, :]
         mine[np.arange(len(rows)), self.local[rows]] = self.epoch[rows]
-        know[PROXY, rows, :] = np.maximum(know[PROXY, rows, :], mine)
+        for kind in kinds:
+            know[kind, rows, :] = np.maximum(know[kind, rows, :], mine)
         self.epoch[rows] += 1
 
     def tc_before(self, rows: Array) -> None:
@@ -126,7 +129,7 @@ class Clocks:
 
 def _join(a: Array, b: Array) -> Array:
     width = max(a.shape[1], b.shape[1])
-    out = np.zeros((3, width), np.int32)
+    out = np.zeros((KINDS, width), np.int32)
     out[:, : a.shape[1]] = a
     out[:, : b.shape[1]] = np.maximum(out[:, : b.shape[1]], b)
     return out

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from tirx_eq.sim.clocks import join
+from tirx_eq.sim.clocks import PROXY, PROXY_GLOBAL, join
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.program import ALU, BRANCH, EXIT, SYNC, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Imm, Instr, Operand
@@ -332,6 +332,11 @@ def fence(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     parts = instr.parts
     proxy = any(p.startswith("async") for p in parts)
     init = "mbarrier_init" in parts
+    kinds: tuple[int, ...] = (PROXY, PROXY_GLOBAL)
+    if "global" in parts or "async.global" in parts:
+        kinds = (PROXY_GLOBAL,)
+    elif any("shared::" in p for p in parts):
+        kinds = (PROXY,)
 
     def run(w: Wave, g: Group) -> None:
         if init:
@@ -340,7 +345,7 @@ def fence(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 if barrier.init_row in rows:
                     barrier.visible = True
         elif proxy:
-            w.clocks.proxy_fence(g.idx)
+            w.clocks.proxy_fence(g.idx, kinds)
         elif "proxy" not in parts:
             w.clocks.fence(g.idx)
             fenced = w.scratch.setdefault("fenced", {})

@@ -13,7 +13,7 @@ from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import ATOMIC, half_operation
 from tirx_eq.sim.memory import GLOBAL, RANK_SHIFT, SHARED
 from tirx_eq.sim.program import ALU, DTYPES, SYNC, Decoder, Reader, Run
-from tirx_eq.sim.syntax import Imm, Instr, Operand
+from tirx_eq.sim.syntax import Imm, Instr, Operand, Vec
 from tirx_eq.sim.tensormap import swizzle
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
@@ -35,7 +35,7 @@ def global_address(decoder: Decoder, operand: Operand) -> Reader:
     return decoder.address(operand)
 
 
-def each_row(g: Group, *values: Array) -> zip:  # type: ignore[type-arg]
+def each_row(g: Group, *values: Array) -> zip:
     return zip(g.idx.tolist(), *(np.broadcast_to(v, (g.n,)).tolist() for v in values))
 
 
@@ -265,6 +265,45 @@ def bulk_wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return run, SYNC
 
 
+# -- st.async, red.async ------------------------------------------------------------------------------
+def remote_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """st.async / red.async: store to, or reduce into, a CTA of the cluster, completing bytes on its mbarrier."""
+    kind = instr.parts[-1]
+    to = smem_address(decoder, instr, instr.operands[0])
+    value = instr.operands[1]
+    items = value.items if isinstance(value, Vec) else (value,)
+    sources = [decoder.wide(o, kind) for o in items]
+    bar = smem_address(decoder, instr, instr.operands[2])
+    operation = next((p for p in instr.parts if p in ATOMIC), "") if instr.parts[0] == "red" else ""
+    dtype = np.dtype(DTYPES[kind])
+    total = dtype.itemsize * len(items)
+    decoder.touches("shared", dtype.itemsize)
+
+    def run(w: Wave, g: Group) -> None:
+        values = np.stack([s(w, g) for s in sources], axis=1)
+        for i, (row, dst, bar_at) in enumerate(each_row(g, to(w, g), bar(w, g))):
+            one(w, row, dst, bar_at, values[i].copy())
+
+    def one(w: Wave, row: int, dst: int, bar_at: int, data: Array) -> None:
+        flat, bar_flat = flat_of(w, row, dst, total, total), flat_of(w, row, bar_at, 8, 8)
+        if flat // w.smem_size != bar_flat // w.smem_size:
+            w.report("mbarrier", "the mbarrier lies in another CTA than the destination", row=row)
+        view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
+
+        def perform() -> None:
+            barrier = mbarrier.find(w, bar_flat, row)
+            mbarrier.async_use(w, barrier, view, instr.parts[0] + ".async")
+            cells = w.shared_shadow.cells(np.array([flat]), total).ravel()
+            place = w.smem.view(dtype)[flat // dtype.itemsize : flat // dtype.itemsize + len(data)]
+            own = (barrier.column,) if operation else ()
+            w.checker.async_access(w.shared_shadow, cells, cluster, view, (barrier.column, barrier.phase + 1), True,
+                                   instr.parts[0] + ".async", own)
+            place[:] = ATOMIC[operation](place, data) if operation else data
+            mbarrier.signal(w, barrier, view, 0, -total)
+        w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, instr.parts[0] + ".async"))
+    return run, ALU
+
+
 # -- cp.async ---------------------------------------------------------------------------------------
 class CpAsync:
     """Non-bulk cp.async of every thread: open group numbers and batches not yet performed."""
@@ -408,6 +447,8 @@ LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group
 REDUCE = " ".join(ATOMIC)
 TYPES = "f16 bf16 f32 f64 u32 s32 u64 s64 b32 b64 noftz"
 ENTRIES = [
+    *entry("st.async", "weak shared::cluster mbarrier::complete_tx::bytes v2 v4 b32 b64 u32 u64 s32 s64 f32 f64", remote_store),
+    *entry("red.async", f"relaxed cluster shared::cluster mbarrier::complete_tx::bytes {REDUCE} u32 s32 u64 b32", remote_store),
     *entry("cp.async.ca.shared cp.async.cg.shared cp.async.ca.shared::cta cp.async.cg.shared::cta",
            f"global {HINT} L2::64B L2::128B L2::256B", cp_async),
     *entry("cp.async.commit_group", "", cp_commit), *entry("cp.async.wait_group cp.async.wait_all", "", cp_wait),

@@ -53,7 +53,7 @@ def relabel(operand: Operand, starts: list[int]) -> Operand:
 
 
 def expand(module: Module, caller: Function, instr: Instr, depth: int, registers: list, variables: list, number: int,
-           base: int) -> list[Instr]:  # type: ignore[type-arg]
+           base: int) -> list[Instr]:
     """The instructions one call becomes; the callee's registers and variables are appended to the caller's."""
     operands = list(instr.operands)
     results: tuple[Operand, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 from tirx_eq.sim.program import Decoder, Program, Run, Step
 from tirx_eq.sim.syntax import Instr
@@ -18,6 +19,11 @@ INTEGERS = frozenset("u8 s8 u16 s16 u32 s32 u64 s64".split())
 BITS = frozenset("b8 b16 b32 b64 b128".split())
 FLOATS = frozenset("f16 bf16 f32 f64 f16x2 bf16x2 f32x2".split())
 TYPES = INTEGERS | BITS | FLOATS | {"pred"}
+
+
+#: The modules that hold instructions; each has a list ``ENTRIES``.
+FAMILIES = ("alu", "collectives", "control", "convert", "copies", "floating", "launch_control", "loads", "matrix", "mbarrier",
+            "moves", "tc_alloc", "tc_data", "tc_mma", "tensor_copies")
 
 
 @dataclass(frozen=True)
@@ -37,27 +43,9 @@ def entry(heads: str, modifiers: str, build: Factory, types: Iterable[str] = ())
 
 def table() -> dict[str, list[Entry]]:
     """All entries by first opcode part, longest heads first."""
-    from tirx_eq.sim import (
-        alu,
-        collectives,
-        control,
-        convert,
-        copies,
-        floating,
-        loads,
-        matrix,
-        mbarrier,
-        moves,
-        tc_alloc,
-        tc_data,
-        tc_mma,
-        tensor_copies,
-    )
-    modules = (alu, collectives, control, convert, copies, floating, loads, matrix, mbarrier, moves, tc_alloc, tc_data, tc_mma,
-               tensor_copies)
     found: dict[str, list[Entry]] = {}
-    for module in modules:
-        for each in module.ENTRIES:
+    for name in FAMILIES:
+        for each in import_module(f"tirx_eq.sim.{name}").ENTRIES:
             found.setdefault(each.head[0], []).append(each)
     for entries in found.values():
         entries.sort(key=lambda e: -len(e.head))

@@ -188,7 +188,15 @@ class Context:
     serial: Any = field(default_factory=itertools.count)
     crossed: set[tuple[int, int]] = field(default_factory=set)
     locations: dict[Any, dict[int, Array]] = field(default_factory=dict)
-    cancel: Any = None
+    next_cluster: int = 0
+    end_cluster: int = 0
+
+    def take_cluster(self) -> int | None:
+        """The last cluster not launched yet, which now never will be; None if all run."""
+        if self.next_cluster >= self.end_cluster:
+            return None
+        self.end_cluster -= 1
+        return self.end_cluster
 
 
 def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = None,
@@ -390,9 +398,13 @@ def run_waves(context: Context, program: Program, progress: Callable[[int, int],
     per_cluster = launch.threads * launch.cluster_ctas
     size = max(1, min(148 // launch.cluster_ctas, 4096 // per_cluster, clusters))
     size = max(1, min(size, (1 << 22) // (per_cluster * per_cluster)))
-    first = 0
-    while first < clusters:
-        count = min(size, clusters - first)
+    if program.cancels:
+        size = max(1, min(size, clusters // 3))
+    context.end_cluster = clusters
+    while context.next_cluster < context.end_cluster:
+        first = context.next_cluster
+        count = min(size, context.end_cluster - first)
+        context.next_cluster += count
         wave = Wave(context, program, first, count)
         try:
             Scheduler(wave).run()
@@ -401,9 +413,8 @@ def run_waves(context: Context, program: Program, progress: Callable[[int, int],
             return
         except MemoryError as error:
             raise SimulationError(f"the simulation ran out of memory: {error}") from error
-        first += count
         if progress:
-            progress(first * launch.cluster_ctas, launch.ctas)
+            progress((first + count) * launch.cluster_ctas, launch.ctas)
 
 
 def finish(wave: Wave) -> None:

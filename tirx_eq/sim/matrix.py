@@ -15,7 +15,7 @@ from tirx_eq.sim.wave import Group, Wave
 Array = np.ndarray
 
 
-def vector(decoder: Decoder, operand: object, what: str) -> tuple:  # type: ignore[type-arg]
+def vector(decoder: Decoder, operand: object, what: str) -> tuple:
     if not isinstance(operand, Vec):
         raise decoder.error(f"{what}: a vector of registers is needed")
     return operand.items

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tirx_eq.sim.clocks import HB, PROXY, TC, join
+from tirx_eq.sim.clocks import HB, KINDS, PROXY, TC, join
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.memory import SHARED, SHARED_BASE
 from tirx_eq.sim.program import ALU, SYNC, Decoder, Run
@@ -32,7 +32,7 @@ class Barrier:
     phase: int = 0
     tx: int = 0
     collected: Array | None = None
-    done: Array = field(default_factory=lambda: np.zeros((3, 1), np.int32))
+    done: Array = field(default_factory=lambda: np.zeros((KINDS, 1), np.int32))
     waiting: list[int] = field(default_factory=list)
     init_line: int = 0
 
@@ -95,7 +95,7 @@ def flip(wave: Wave, barrier: Barrier) -> None:
     barrier.phase += 1
     barrier.pending = barrier.expected
     width = max(barrier.done.shape[1], wave.clocks.columns)
-    fresh = np.zeros((3, width), np.int32)
+    fresh = np.zeros((KINDS, width), np.int32)
     fresh[HB, barrier.column] = fresh[TC, barrier.column] = barrier.phase
     barrier.done = join(barrier.done, fresh)
     if barrier.collected is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tirx_eq.sim.clocks import HB, PROXY, STRIDE, Clocks
+from tirx_eq.sim.clocks import HB, PROXY, PROXY_GLOBAL, STRIDE, Clocks
 
 Array = np.ndarray
 
@@ -36,6 +36,8 @@ class Shadow:
     """Last writer and last two readers of every cell of ``1 << shift`` bytes."""
 
     def __init__(self, size: int, shift: int, initialised: bool) -> None:
+        #: the clock that says whether a generic write may be read through the async proxy
+        self.proxy = PROXY_GLOBAL if initialised else PROXY
         cells = (size >> shift) + 2
         self.shift = shift
         self.writer = np.full(cells, -1, np.int32)
@@ -208,7 +210,7 @@ class Checker:
                      write: bool, what: str, own: tuple[int, ...] = ()) -> None:
         """An asynchronous operation touches ``cells`` (flat).
 
-        ``view`` is what its issuing thread knew (3, columns); ``event`` = (column, epoch) by which others will know
+        ``view`` is what its issuing thread knew (KINDS, columns); ``event`` = (column, epoch) by which others will know
         it; ``own`` columns count as ordered (the same in-order queue).
         """
         if not self.enabled:
@@ -269,7 +271,7 @@ class Checker:
         generic = (how[at] != ASYNC) & inside
         if not generic.any():
             return
-        fenced = view[PROXY, local[generic]] >= need[generic]
+        fenced = view[shadow.proxy, local[generic]] >= need[generic]
         if not fenced.all():
             first = int(np.nonzero(generic)[0][int(np.argmin(fenced))])
             self.report("proxy", f"{what} {done} memory through the async proxy, but the write by "

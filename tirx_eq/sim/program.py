@@ -66,6 +66,7 @@ class Program:
         self.global_shift = 2
         self.code: list[Step] = []
         self.param_size = 0
+        self.cancels = False
         self.visited = bytearray(len(function.body))
 
     def blank(self, index: int, rows: int) -> Array:

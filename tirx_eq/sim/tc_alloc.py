@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tirx_eq.sim.clocks import HB, STRIDE
+from tirx_eq.sim.clocks import HB, KINDS, STRIDE
 from tirx_eq.sim.control import aligned
 from tirx_eq.sim.copies import smem_address
 from tirx_eq.sim.isa import entry
@@ -114,7 +114,7 @@ def alloc(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         w.checker.write(w.shared_shadow, w.shared_shadow.cells(at, 4), rows[:1], what="tcgen05.alloc result")
         # The whole warp executes the alloc: its lanes may read the address at once, other warps must synchronise.
         clocks = w.clocks
-        written = np.zeros((3, clocks.columns), np.int32)
+        written = np.zeros((KINDS, clocks.columns), np.int32)
         written[HB, clocks.local[rows[0]]] = clocks.epoch[rows[0]]
         clocks.epoch[rows[0]] += 1
         clocks.acquire(rows, written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +64,11 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     operands = list(instr.operands)
     reduced = "red" in instr.parts
     vector = operands.pop(0) if loads else operands.pop()
+    reduce = None
     if reduced:
-        raise decoder.error("tcgen05.ld.red is a feature of sm_103a and sm_110a and is not supported")
+        if decoder.program.module.target not in ("sm_103a", "sm_103f", "sm_110a", "sm_110f"):
+            raise decoder.error(f"tcgen05.ld.red is a feature of sm_103 and sm_110, not of {decoder.program.module.target}")
+        reduce = reduction(decoder, instr, operands.pop(0))
     if not isinstance(vector, Vec) or not isinstance(operands[0], Mem):
         raise decoder.error("{registers} and [address] are needed")
     count = REGISTERS[shape] * repeat
@@ -86,6 +90,7 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         elif loads:
             raise decoder.error("32-bit registers are needed")
     sources = [] if loads else [decoder.wide(o, "u32") for o in vector.items]
+    loaded = [*indices, reduce[0]] if reduce is not None else indices
     name = f"tcgen05.{instr.parts[1]}"
     halves = 16 if shape != "32x32b" else 32
 
@@ -123,7 +128,7 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         for warp in dict.fromkeys(warps.tolist()):
             mine = warps == warp
             rows = g.idx[mine]
-            column = warp_column(w, warp)
+            column = warp_column(w, warp, instr.parts[1])
             state.count[column] += 1
             view = clocks.know[:, rows, :].min(axis=1)
             who = Actor(int(rows[0]), warp, int(clocks.cluster[rows[0]]), column, state.count[column], view,
@@ -146,16 +151,18 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             for i, index in enumerate(indices):
                 if index >= 0:
                     w.store(index, group, data[i].copy())
+            if reduce is not None:
+                w.store(reduce[0], group, reduce[1](data))
         if w.context.policy == "early":
             perform(np.ones(len(rows), bool))
-        for index in indices:
+        for index in loaded:
             if index >= 0:
                 w.register(index)
                 flags = w.U[index]
                 flags = np.zeros(w.T, bool) if flags is None else flags.copy()
                 flags[rows] = True
                 w.U[index] = flags
-        w.scratch.setdefault("ld", []).append(Transfer(rows, perform, set(indices), instr))
+        w.scratch.setdefault("ld", []).append(Transfer(rows, perform, set(loaded), instr))
 
     def run_store(w: Wave, g: Group) -> None:
         lanes, columns, ctas = places(w, g)
@@ -176,6 +183,23 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             return
         w.scratch.setdefault("st", []).append(Transfer(rows, perform, set(), instr))
     return aligned(run_load if loads else run_store, True), SYNC
+
+
+def reduction(decoder: Decoder, instr: Instr, operand: object) -> tuple[int, Callable[[Array], Array]]:
+    """tcgen05.ld.red: the register of the per-thread minimum or maximum, and how it follows from the loaded words."""
+    if not isinstance(operand, Reg):
+        raise decoder.error("a register for the reduction is needed")
+    kind = instr.parts[-1]
+    dtype = np.dtype({"f32": np.float32, "u32": np.uint32, "s32": np.int32}[kind])
+    pick = {("min", False): np.fmin, ("max", False): np.fmax, ("min", True): np.minimum,
+            ("max", True): np.maximum}["min" if "min" in instr.parts else "max", "NaN" in instr.parts]
+    magnitude = "abs" in instr.parts
+
+    def reduce(words: Array) -> Array:
+        values = np.ascontiguousarray(words).view(dtype)
+        result: Array = pick.reduce(np.abs(values) if magnitude else values, axis=0)
+        return result.view(np.uint32)
+    return operand.index, reduce
 
 
 def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
@@ -207,9 +231,9 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         w.scratch[which] = kept
         clocks, state = w.clocks, queues(w)
         for warp in dict.fromkeys(w.warp[g.idx].tolist()):
-            if warp not in state.warp:
+            if (warp, which) not in state.warp:
                 continue
-            column = state.warp[warp]
+            column = state.warp[warp, which]
             rows = g.idx[w.warp[g.idx] == warp]
             for kind in (HB, TC):
                 clocks.know[kind, rows, column] = state.count[column]

@@ -24,7 +24,7 @@ class Queues:
     """Clock columns and sequence numbers of tcgen05 work: per thread (mma, cp, shift) and per warp (ld, st)."""
 
     thread: dict[int, int] = field(default_factory=dict)
-    warp: dict[int, int] = field(default_factory=dict)
+    warp: dict[tuple[int, str], int] = field(default_factory=dict)
     count: dict[int, int] = field(default_factory=dict)
     owner: dict[int, tuple[str, int]] = field(default_factory=dict)
 
@@ -43,19 +43,20 @@ def thread_column(w: Wave, row: int) -> int:
     return state.thread[row]
 
 
-def warp_column(w: Wave, warp: int) -> int:
+def warp_column(w: Wave, warp: int, which: str) -> int:
+    """Clock column of a warp's tcgen05.ld (``which`` = ld) or tcgen05.st operations."""
     state = queues(w)
-    if warp not in state.warp:
-        column = w.clocks.column(f"tcgen05.ld/st of warp {warp % w.warps_per_cta}")
-        state.warp[warp] = column
+    if (warp, which) not in state.warp:
+        column = w.clocks.column(f"tcgen05.{which} of warp {warp % w.warps_per_cta}")
+        state.warp[warp, which] = column
         state.count[column] = 0
         state.owner[column] = ("warp", warp)
-    return state.warp[warp]
+    return state.warp[warp, which]
 
 
 @dataclass
 class Actor:
-    """Who touches tensor memory, and what it knows: ``view`` (3, columns) and ``after`` (columns)."""
+    """Who touches tensor memory, and what it knows: ``view`` (KINDS, columns) and ``after`` (columns)."""
 
     row: int
     warp: int
