@@ -40,9 +40,8 @@ def copy_async(run: Run) -> None:
     """The same, complete at once.
 
     Config: ``mbar`` gets the bytes; ``cta_mask`` writes to the same place in other CTAs of the cluster (and their
-    mbars), ``remote_cta_id`` in one; ``oob`` ("zero", "nan"), or a tensor map of the user's own, gives a value
-    to what is outside of the global buffer;
-    ``use_tma_reduce`` combines with the destination; ``gather4`` takes four rows.
+    mbars), ``remote_cta_id`` in one; ``oob`` ("zero", "nan"), or a tensor map of the user's own, gives a value to what
+    is outside of the global buffer; ``use_tma_reduce`` combines with the destination; ``gather4`` takes four rows.
     """
     config = run.call.config
     dst, src = run.call.operand("dst"), run.call.operand("src")
