@@ -8,6 +8,7 @@ import warnings
 import typer
 
 from ..errors import ProofError, SimulationError, TirxError
+from . import audit as audit_command
 from . import compile as compile_command
 from . import rules as rules_command
 from . import run as run_command
@@ -25,6 +26,7 @@ compile_command.add(app)
 rules_command.add(app)
 simplify_command.add(app)
 run_command.add(app)
+audit_command.add(app)
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class _Site:
     assume: tuple[Term, ...]
 
 
-class _Collect(ir.StmtVisitor):
+class Collect(ir.StmtVisitor):
     """The largest integer expressions of a function with the conditions that hold where they stand."""
 
     def __init__(self) -> None:
@@ -75,18 +75,30 @@ class _Collect(ir.StmtVisitor):
             if _is_pure(value):
                 self._site(value)
                 for load in _loads(value):  # their indices are expressions of their own
+                    self.access(load.buffer, load.indices, load)
                     self.visit(load.indices)
                 return
         super().visit(value)
 
     __call__ = visit
 
+    def access(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], where: Any) -> None:
+        """Called for each load and store, under the facts that hold there."""
+
+    def visit_buffer_load(self, value: ir.BufferLoad) -> None:
+        self.access(value.buffer, value.indices, value)
+        self.visit_children(value)
+
+    def visit_buffer_store(self, value: ir.BufferStore) -> None:
+        self.access(value.buffer, value.indices, value)
+        self.visit_children(value)
+
     def _site(self, value: ir.Expr) -> None:
         term = self.scope.term(value)
         if isinstance(term, tuple):
             self.sites.setdefault((id(value), self.assume), _Site(value, term, self.assume))
 
-    def _known(self, condition: ir.Expr, holds: bool) -> tuple[Term, ...]:
+    def known(self, condition: ir.Expr, holds: bool) -> tuple[Term, ...]:
         """The condition as a fact, if nothing it depends on can change: no loads."""
         if not _is_pure(condition) or next(_loads(condition), None) is not None:
             return ()
@@ -100,9 +112,9 @@ class _Collect(ir.StmtVisitor):
 
     def visit_if_then_else(self, value: ir.IfThenElse) -> None:
         self.visit(value.condition)
-        self._under(self._known(value.condition, True), value.then_case)
+        self._under(self.known(value.condition, True), value.then_case)
         if value.else_case is not None:
-            self._under(self._known(value.condition, False), value.else_case)
+            self._under(self.known(value.condition, False), value.else_case)
 
     def visit_for(self, value: ir.For) -> None:
         self.visit(value.min)
@@ -219,14 +231,14 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
     """``func`` with its index expressions simplified, and what was done; the function itself if nothing was."""
     from ..egraph.simplify import simplify_all
 
-    collect = _Collect()
+    collect = Collect()
     collect.visit(func)
     scope = collect.scope
     groups: dict[tuple[Term, ...], list[_Site]] = {}
     for site in collect.sites.values():
-        about = _about(tuple(f for f in site.assume if _fits(scope, f)), site.term)
+        relevant = about(tuple(f for f in site.assume if _fits(scope, f)), site.term)
         if _fits(scope, site.term):
-            groups.setdefault(about, []).append(site)
+            groups.setdefault(relevant, []).append(site)
 
     replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr] = {}
     rewrites: list[Rewrite] = []
@@ -264,7 +276,7 @@ def _fits(scope: IndexScope, term: Term) -> bool:
     return all(low <= scope.ranges[n][0] and scope.ranges[n][1] <= high for n in names(term))
 
 
-def _about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
+def about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
     """The facts that say something of a term's variables, directly or through other facts.
 
     So expressions under unrelated conditions share an e-graph.
@@ -295,7 +307,7 @@ def _better(scope: IndexScope, site: _Site, found: Any) -> ir.Expr | None:
 
 
 def _replace(
-    func: ir.PrimFunc, collect: _Collect, replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr]
+    func: ir.PrimFunc, collect: Collect, replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr]
 ) -> ir.PrimFunc:
     """The function with the sites replaced; the walk repeats the collector's, so the same facts hold at each place."""
 
@@ -315,7 +327,7 @@ def _replace(
             cases = []
             for holds, case in ((True, value.then_case), (False, value.else_case)):
                 before = self.assume
-                self.assume = before + collect._known(value.condition, holds)
+                self.assume = before + collect.known(value.condition, holds)
                 cases.append(None if case is None else self.visit(case))
                 self.assume = before
             return replace(value, condition=condition, then_case=cases[0], else_case=cases[1])

@@ -1,0 +1,14 @@
+"""What a kernel's engineer should know about it: faults with counterexamples, and work that can go with proofs.
+
+``audit(func)`` looks at a function of ours or, through the importer, of TVM::
+
+    findings.py   what a finding is, and the audit as a whole
+    accesses.py   loads, stores and regions: outside their buffer, bank conflicts
+    layouts.py    layouts that put two elements in one place, views beyond their storage, alignment
+    reference.py  what TVM itself is known to get wrong
+    report.py     table, JSON, HTML
+"""
+
+from .findings import Audit, Finding, audit
+
+__all__ = ["Audit", "Finding", "audit"]
