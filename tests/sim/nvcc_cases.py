@@ -303,6 +303,43 @@ def tma_multicast():
                 maps={p + "0": TensorMap("X", "s32", (40, 16), (160,), (32, 8))})
 
 
+def clc_persistent():
+    x = ints(30, 64)
+    return Case(Launch((30, 1, 1), (64, 1, 1)), [x, np.zeros_like(x), np.zeros(1, i32)],
+                {1: 3 * x + np.arange(30, dtype=i32)[:, None]})
+
+
+def st_async_ring():
+    x = ints(2, 4, 32)
+    y = np.roll(x, 1, axis=1)[:, :, ::-1] * 1000 + np.roll(x, 2, axis=1).sum(axis=2, keepdims=True)
+    return Case(Launch((8, 1, 1), (32, 1, 1), (4, 1, 1)), [x, np.zeros_like(x)], {1: y})
+
+
+def named_barriers():
+    x = ints(5, 64)
+    return Case(Launch((1, 1, 1), (128, 1, 1)), [x, np.zeros_like(x), 5],
+                {1: x[:, ::-1] + np.arange(5, dtype=i32)[:, None]})
+
+
+def packed_math():
+    a, b = floats(32, 2, seed=1), floats(32, 2, seed=2)
+    wide = [v.astype(np.float64) for v in (a, b)]
+    z = (wide[0] * wide[1] + wide[0]).astype(f32)
+    exact = z.astype(np.float64) * wide[1]
+    w = exact.astype(f32)
+    w = np.where(np.abs(w.astype(np.float64)) > np.abs(exact), np.nextafter(w, f32(0)), w)
+    m = np.maximum(np.maximum(a[:, 0], a[:, 1]), b[:, 0])
+    return Case(Launch((1, 1, 1), (32, 1, 1)), [a, b, np.zeros_like(a), np.zeros(32, f32)], {2: w + a, 3: m + m.max()})
+
+
+def atomics():
+    x = ints(200)
+    both = np.array([(200 << 32) + int((x & 7).sum())], np.uint64)
+    return Case(Launch((2, 1, 1), (128, 1, 1)),
+                [x, np.full(1, -(10**6), i32), np.zeros(1, i32), np.zeros(1, f32), np.zeros(1, np.uint64), 200],
+                {1: x.max(keepdims=True), 2: np.array([400], i32), 3: np.array([(x & 15).sum()], f32), 4: both})
+
+
 def tvm_scale():
     x = floats(1024)
     return Case(Launch((4, 1, 1), (256, 1, 1)), [x, np.zeros_like(x)], {1: 2 * x})
@@ -329,4 +366,5 @@ CASES = {f.__name__: f for f in (
     vector_add, saxpy4, matmul_tiled, reduce_shuffle, transpose_swizzled, cp_async_pipeline, softmax_rows, layernorm,
     histogram, prefix_sum, half2_math, bf16_gemv, fp8_convert, last_block_sum, bitonic_sort, compact, bit_tricks,
     double_math, local_array, device_call, wmma_matmul, mma_sync, bulk_mbarrier, cuda_barrier, cluster_dsmem,
-    warp_reduce_ops, divergent, tc_gemm_sync, tc_gemm_pipeline, tma_transpose, tc_block_scaled, tc_pair, tma_multicast)}
+    warp_reduce_ops, divergent, tc_gemm_sync, tc_gemm_pipeline, tma_transpose, tc_block_scaled, tc_pair, tma_multicast, clc_persistent,
+    st_async_ring, named_barriers, packed_math, atomics)}

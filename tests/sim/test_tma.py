@@ -1,0 +1,182 @@
+"""TMA boxes against element-by-element statements: dimensions, strides, swizzles, bounds, gather, scatter, reduction."""
+
+import numpy as np
+import pytest
+
+from tirx_eq.errors import PtxError
+from tirx_eq.sim import Launch, TensorMap, simulate
+
+rng = np.random.default_rng(9)
+
+
+def kernel(load, size, after="", store=""):
+    """Load a box into shared memory, copy shared memory as it lies to ``out``, then store it again elsewhere."""
+    return f"""
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .align 64 .b8 back[128], .param .u64 out) {{
+    .shared .align 1024 .b8 box[{size}];
+    .shared .align 8 .b64 bar;
+    .reg .b32 %r<16>; .reg .b64 %d<8>; .reg .pred %p<2>;
+    mov.u32 %r0, box;
+    mov.u32 %r1, bar;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
+    mov.b64 %d0, map; cvta.param.u64 %d0, %d0;
+    mov.b64 %d1, back; cvta.param.u64 %d1, %d1;
+    ld.param.u64 %d2, [out];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {size};
+    {load}
+W:  mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], 0;
+    @!%p0 bra W;
+    {after}
+    cp.async.bulk.global.shared::cta.bulk_group [%d2], [%r0], {size};
+    {store}
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+    ret;
+}}"""
+
+
+def run(tensor, back, array, target, load, store, size, policy="late", after=""):
+    arguments = {"out": np.zeros(size, np.uint8), "A": array, "B": target}
+    result = simulate(kernel(load, size, after, store), "k", Launch(), arguments, {"map": tensor, "back": back}, policy)
+    return result.raise_for_faults().arrays
+
+
+def coordinates(point):
+    return "{" + ",".join(str(v) for v in point) + "}"
+
+
+def load_text(rank, point, mode="tile"):
+    return (f"cp.async.bulk.tensor.{rank}d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes "
+            f"[%r0], [%d0, {coordinates(point)}], [%r1];")
+
+
+def strides_of(array):
+    return tuple(reversed(array.strides[:-1]))
+
+
+SHAPES = {1: ((64,), (32,)), 2: ((10, 24), (6, 16)), 3: ((4, 6, 16), (2, 3, 8)), 4: ((3, 4, 5, 8), (2, 2, 3, 8)),
+          5: ((2, 3, 2, 4, 8), (2, 2, 1, 3, 4))}
+
+
+@pytest.mark.parametrize("rank", SHAPES)
+@pytest.mark.parametrize("policy", ["late", "early"])
+@pytest.mark.parametrize("where", ["inside", "low", "high"])
+def test_box_of_every_rank(rank, policy, where):
+    shape, box = SHAPES[rank]
+    a = rng.integers(1, 1000, shape).astype(np.int32)
+    point = [{"inside": 1, "low": -2, "high": shape[::-1][i] - 1}[where] if shape[::-1][i] > 3 else 0 for i in range(rank)]
+    inner_box = box[::-1]
+    tensor = TensorMap("A", "s32", shape[::-1], strides_of(a), inner_box)
+    back = TensorMap("B", "s32", shape[::-1], strides_of(a), inner_box)
+    size = 4 * int(np.prod(box))
+    store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%d1, {coordinates(point)}], [%r0];"
+    out = run(tensor, back, a, np.full_like(a, -1), load_text(rank, point), store, size, policy)
+    expected_box = np.zeros(box, np.int32)
+    expected = np.full_like(a, -1)
+    for index in np.ndindex(*box):
+        at = tuple(index[d] + point[rank - 1 - d] for d in range(rank))
+        if all(0 <= c < n for c, n in zip(at, shape)):
+            expected_box[index] = a[at]
+            expected[at] = a[at]
+    np.testing.assert_array_equal(out["out"].view(np.int32).reshape(box), expected_box)
+    np.testing.assert_array_equal(out["B"], expected)
+
+
+#: mode -> (bytes of a row, function: (row, byte) -> where the byte is stored), read off the figures as 16-byte cells
+STORED = {
+    "none": (32, lambda r, b: 32 * r + b),
+    "32B": (32, lambda r, b: 32 * r + ((b // 16) ^ (r // 4 % 2)) * 16 + b % 16),
+    "64B": (64, lambda r, b: 64 * r + ((b // 16) ^ (r // 2 % 4)) * 16 + b % 16),
+    "128B": (128, lambda r, b: 128 * r + ((b // 16) ^ (r % 8)) * 16 + b % 16),
+    "128B_atom32B": (128, lambda r, b: 128 * r + ((b // 32) ^ (r % 4)) * 32 + b % 32),
+}
+
+
+@pytest.mark.parametrize("mode", STORED)
+def test_swizzles(mode):
+    width, stored = STORED[mode]
+    a = rng.integers(0, 256, (24, width)).astype(np.uint8)
+    tensor = TensorMap("A", "u8", (width, 24), (width,), (width, 16), swizzle=mode)
+    out = run(tensor, tensor, a, a.copy(), load_text(2, (0, 4)), "", 16 * width)
+    for r in range(16):
+        for b in range(width):
+            assert out["out"][stored(r, b)] == a[4 + r, b]
+
+
+def test_element_strides_skip_elements():
+    a = rng.integers(0, 1000, (12, 32)).astype(np.int32)
+    tensor = TensorMap("A", "s32", (32, 12), (128,), (16, 6), (2, 3))
+    out = run(tensor, tensor, a, a.copy(), load_text(2, (4, 1)), "", 8 * 2 * 4)
+    np.testing.assert_array_equal(out["out"].view(np.int32).reshape(2, 8), a[1:7:3, 4:20:2])
+
+
+def test_nan_fill():
+    a = np.ones((4, 8), np.float16)
+    tensor = TensorMap("A", "f16", (8, 4), (16,), (8, 4), oob_fill="nan")
+    out = run(tensor, tensor, a, a.copy(), load_text(2, (4, -1)), "", 64)
+    box = out["out"].view(np.float16).reshape(4, 8)
+    assert np.isnan(box[0]).all() and np.isnan(box[1:, 4:]).all() and (box[1:, :4] == 1).all()
+
+
+def test_gather_and_scatter_of_four_rows():
+    a = rng.integers(0, 1000, (20, 16)).astype(np.int32)
+    rows = (3, 17, 25, 4)
+    tensor = TensorMap("A", "s32", (16, 20), (64,), (8, 1))
+    store = f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%d1, {coordinates((8, 1, 9, 19, -1))}], [%r0];"
+    back = TensorMap("B", "s32", (16, 20), (64,), (8, 1))
+    out = run(tensor, back, a, np.zeros_like(a), load_text(2, (4, *rows), "tile::gather4"), store, 4 * 8 * 4)
+    box = np.stack([a[r, 4:12] if r < 20 else np.zeros(8, np.int32) for r in rows])
+    np.testing.assert_array_equal(out["out"].view(np.int32).reshape(4, 8), box)
+    expected = np.zeros_like(a)
+    for r, values in zip((1, 9, 19), box):
+        expected[r, 8:] = values
+    np.testing.assert_array_equal(out["B"], expected)
+
+
+@pytest.mark.parametrize("operation,function", [("add", np.add), ("max", np.maximum), ("min", np.minimum)])
+def test_reduction(operation, function):
+    a, b = (rng.integers(-50, 50, (8, 8)).astype(np.int32) for _ in range(2))
+    tensor = TensorMap("A", "s32", (8, 8), (32,), (8, 8))
+    back = TensorMap("B", "s32", (8, 8), (32,), (8, 8))
+    store = f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{operation}.tile.bulk_group [%d1, {{0, 2}}], [%r0];"
+    out = run(tensor, back, a, b, load_text(2, (0, 0)), store, 256)
+    expected = b.copy()
+    expected[2:] = function(b[2:], a[:6])
+    np.testing.assert_array_equal(out["B"], expected)
+
+
+def test_packed_fp4_rows_are_padded():
+    a = rng.integers(0, 256, (4, 128)).astype(np.uint8)
+    tensor = TensorMap("A", "u4x16_align16", (256, 4), (128,), (128, 4))
+    out = run(tensor, tensor, a, a.copy(), load_text(2, (128, 0)), "", 4 * 128)
+    box = out["out"].reshape(4, 8, 16)
+    np.testing.assert_array_equal(box[..., :8].reshape(4, 64), a[:, 64:])
+
+
+def test_generic_write_then_tma_store_needs_the_fence():
+    a = rng.integers(0, 1000, (8, 8)).astype(np.int32)
+    tensor = TensorMap("A", "s32", (8, 8), (32,), (8, 8))
+    change = "st.shared.b32 [%r0], 7;"
+    for fence, clean in (("", False), ("fence.proxy.async.global;", False), ("fence.proxy.async.shared::cta;", True),
+                         ("fence.proxy.async;", True)):
+        arguments = {"out": np.zeros(256, np.uint8), "A": a, "B": a}
+        result = simulate(kernel(load_text(2, (0, 0)), 256, change + fence), "k", Launch(), arguments,
+                          {"map": tensor, "back": tensor})
+        assert ([f.kind for f in result.faults] == []) == clean
+        if not clean:
+            assert result.faults[0].kind == "proxy"
+
+
+@pytest.mark.parametrize("change,word", [
+    ({"box_shape": (48, 16), "swizzle": "32B"}, "96 bytes exceed the 32-byte span"), ({"box_shape": (257, 1)}, "1..256"),
+    ({"global_strides_bytes": (100,)}, "multiple of 16"), ({"element_strides": (9, 1)}, "1..8"),
+    ({"box_shape": (4, 4)}, "multiple of 16"), ({"offset_bytes": 8}, "aligned"), ({"element_type": "q7"}, "element type")])
+def test_illegal_maps_are_refused(change, word):
+    fields = {"array": "A", "element_type": "f16", "global_shape": (64, 64), "global_strides_bytes": (128,),
+              "box_shape": (16, 16)}
+    with pytest.raises(PtxError, match=word):
+        TensorMap(**{**fields, **change})
