@@ -13,6 +13,7 @@ from tirx_eq.lower.kernel import compile_function
 
 from .kernels import example, kernel
 from .witnesses_elementwise import ELEMENTWISE
+from .witnesses_scaled import SCALED_WITNESSES
 
 HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
 FLOATS = 'A: Tx.Buffer((128, 64), "float32"), B: Tx.Buffer((128, 64), "float32")'
@@ -277,6 +278,8 @@ WITNESSES = {
 }  # fmt: skip
 
 WITNESSES.update(ELEMENTWISE)
+WITNESSES.update(SCALED_WITNESSES)
+WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 
 def with_dtype(statement: str):
@@ -313,7 +316,8 @@ def seen() -> set[tuple[str, str]]:
     for make in WITNESSES.values():
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
-                         (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
+                         (WITNESSES["mma, A in tensor memory"], "sm_120a"),
+                         (WITNESSES["scaled"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found

@@ -10,6 +10,8 @@ from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import parse_source
 from tirx_eq.sim import Launch, TensorMap, simulate
 
+from .witnesses_scaled import scaled_kernel
+
 SOURCE = """
 from tirx_eq.layout import S, R, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg, SwizzleLayout, ComposeLayout
 from tirx_eq.layout import tcgen05_atom_layout
@@ -226,3 +228,37 @@ def test_either_majorness(ta, tb, mode):
 @pytest.mark.parametrize("policy", ["early", "random"])
 def test_asynchronous_work_at_other_times(policy):
     check(policy=policy)
+
+
+def cells_of(scale: np.ndarray, columns: int) -> np.ndarray:
+    """The 32-bit cells that hold factors (rows, factors): row m in lane m % 32 of every quarter, four to a cell."""
+    raw = scale.view(np.uint8)
+    cell = np.zeros((32, columns * 4), np.uint8)
+    rows, factors = raw.shape
+    for m in range(rows):
+        for f in range(factors):
+            cell[m % 32, (f // 4 * 4 + m // 32) * 4 + f % 4] = raw[m, f]
+    return np.tile(cell, (4, 1)).view(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("a", "sf", "block"),
+    [
+        ("float8_e4m3fn", "float8_e8m0fnu", 32), ("float8_e5m2", "float8_e8m0fnu", 32),
+        ("float4_e2m1fn", "float8_e8m0fnu", 32), ("float4_e2m1fn", "float8_e8m0fnu", 16),
+        ("float4_e2m1fn", "float8_e4m3fn", 16),
+    ],
+)  # fmt: skip
+def test_block_scaled_kinds(a, sf, block):
+    func, k, factors, columns = scaled_kernel(a, sf, block)
+    rng = np.random.default_rng(3)
+    values = [0.0, 1.0, 2.0, -1.0, -2.0, 0.5, 3.0]
+    A, B = (rng.choice(values, (128, k)).astype(dt.numpy_dtype(a)) for _ in range(2))
+    powers = [0.5, 1.0, 2.0, 4.0]
+    SA, SB = (rng.choice(powers, (128, factors)).astype(dt.numpy_dtype(sf)) for _ in range(2))
+    cells = np.concatenate([cells_of(SA, columns), cells_of(SB, columns)], axis=1)
+    result = compile_function(func).simulate(A, B, cells, np.zeros((128, 128), np.float32))
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    left = A.astype(np.float64) * np.repeat(SA.astype(np.float64), block, axis=1)
+    right = B.astype(np.float64) * np.repeat(SB.astype(np.float64), block, axis=1)
+    np.testing.assert_array_equal(result.arrays["D"].astype(np.float64), left @ right.T)

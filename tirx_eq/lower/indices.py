@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..egraph.simplify import simplify_all
-from ..ir import BufferLoad, Expr, Var
+from ..ir import BufferLoad, Expr, Var, post_order_visit
 from ..ir import dtype as dt
 from ..ir.index import Term, names
 from ..ir.node import fields
@@ -15,6 +15,9 @@ from .scope import new_scope
 from .shared import SHARED_RANGE, shared_address
 from .storage import Storage
 from .threads import Launch
+
+#: An address that tcgen05.alloc wrote: lane 0, a column below 512 (PTX ISA 9.7.16.7).
+TMEM_BASE_RANGE = (0, 511)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Indices:
         self.scope.name(shared_address(), SHARED_RANGE)
         for var, bounds in ranges.items():
             self.scope.name(var, bounds)
+        for root in storage.roots.values():
+            if root.address is not None:
+                post_order_visit(root.address, self._declare_address)
         for node in walk(program):
             if isinstance(node, Define) and is_index(node.var):
                 self.scope.name(node.var, node.bounds)
@@ -50,6 +56,11 @@ class Indices:
             terms[self.scope.term(e)] = None
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
+
+    def _declare_address(self, node: object) -> None:
+        """What a tensor-memory address is read from is what tcgen05.alloc wrote there."""
+        if isinstance(node, BufferLoad):
+            self.scope.name(node, TMEM_BASE_RANGE)
 
     def _simplify(self, terms: list[Term]) -> None:
         used = set().union(*(names(t) for t in terms)) if terms else set()

@@ -9,8 +9,8 @@ import numpy as np
 from ..ir import IntImm, Var, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
-from ..ptx.descriptor import InstructionDescriptor, MatrixDescriptor, element_address
-from .conditions.gemm import cells, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
+from ..ptx.descriptor import BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
+from .conditions.gemm import Kind, cells, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
 from .context import CallContext
 from .equation import Points, points_of
 from .indices import Indices
@@ -51,10 +51,10 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
     column = int(cells(tmem, tmem.places(c.lowest()))[0].min())
     accumulate = const(c.call.operand("accum"))
     count = 0
-    for step, (at, a, b, idesc, enable) in enumerate(multiplied):
-        decoded = InstructionDescriptor.decode(known[idesc], kind.name)
-        if decoded != instruction_descriptor(c):
-            return f"the instruction descriptor means {decoded}", count
+    for step, (at, a, b, idesc, *factors, enable) in enumerate(multiplied):
+        problem = _descriptor(c, kind, known[idesc], step, [_address(p, indices, values) for p in factors])
+        if problem:
+            return problem, count
         if _address(at, indices, values) != column:
             return "the accumulator's address is not that of its first column", count
         wanted = int(accumulate) if step == 0 and isinstance(accumulate, IntImm) else 1 if step else -1
@@ -69,6 +69,27 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
                 return problem, count
             count += c.operands[name].size * kind.k // shape.k
     return None, count
+
+
+def _descriptor(c: CallContext, kind: Kind, value: int, step: int, factors: list[int]) -> str | None:
+    """The instruction descriptor decoded back; for a block-scaled kind also where it finds the scale factors."""
+    if not kind.scales:
+        dense = InstructionDescriptor.decode(value, kind.name)
+        return None if dense == instruction_descriptor(c) else f"the instruction descriptor means {dense}"
+    decoded = BlockScaledDescriptor.decode(value, kind.name)
+    shape = mma_shape(c)
+    meant = (decoded.m, decoded.n, decoded.a_type, decoded.b_type, decoded.scale_type)
+    if meant != (shape.m, shape.n, kind.a, kind.b, kind.scale_type):
+        return f"the instruction descriptor means {decoded}"
+    sides = (("SFA", factors[0], decoded.sfa_id, shape.m), ("SFB", factors[1], decoded.sfb_id, shape.n))
+    for name, column, byte, rows in sides:
+        places = c.operands[name].places(c.lowest())
+        part = slice(step * kind.scales, (step + 1) * kind.scales)
+        lane, at = (places[axis].reshape(rows, -1)[:, part] for axis in ("TLane", "TCol"))
+        row, t = np.arange(rows)[:, None], np.arange(kind.scales)[None, :]
+        if (lane != row % 32).any() or (at != 4 * (column + row // 32) + byte + t).any():
+            return f"instruction {step} doesn't read the factors of '{name}' from column {column}, byte {byte}"
+    return None
 
 
 def _registers(block: Block, indices: Indices, values: dict[str, Any]) -> tuple[dict[object, int], list[tuple[Any, ...]]]:

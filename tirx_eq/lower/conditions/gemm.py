@@ -25,6 +25,8 @@ class Kind:
     a: str
     b: str
     d: str
+    scales: int = 0  # scale factors of a row that one instruction takes; 0 for dense kinds
+    scale_type: str = ""
 
     @property
     def k(self) -> int:
@@ -48,10 +50,26 @@ KINDS: dict[tuple[str, str, str], Kind] = {
 }  # fmt: skip
 
 
+_FP4 = "float4_e2m1fn"
+
+#: (A, B, type of the factors, elements of K per factor) -> block-scaled kind; the accumulator is f32.
+SCALED_KINDS: dict[tuple[str, str, str, int], Kind] = {
+    **{(a, b, "float8_e8m0fnu", 32): Kind("mxf8f6f4", x, y, "f32", 1, "ue8m0")
+       for a, x in _EIGHT_BIT.items() for b, y in _EIGHT_BIT.items()},
+    (_FP4, _FP4, "float8_e8m0fnu", 32): Kind("mxf4", "e2m1", "e2m1", "f32", 2, "ue8m0"),
+    (_FP4, _FP4, "float8_e8m0fnu", 16): Kind("mxf4nvf4", "e2m1", "e2m1", "f32", 4, "ue8m0"),
+    (_FP4, _FP4, "float8_e4m3fn", 16): Kind("mxf4nvf4", "e2m1", "e2m1", "f32", 4, "ue4m3"),
+}  # fmt: skip
+
+
 def kind_of(c: CallContext) -> Kind | None:
-    """The kind that takes the call's dtypes."""
+    """The kind that takes the call's dtypes, and its scale factors if it has any."""
     a, b, d = (c.operands[n].dtype for n in "ABC")
-    return KINDS.get((a, b, d))
+    if "SFA" not in c.operands:
+        return KINDS.get((a, b, d))
+    shape, factors = mma_shape(c), c.operands["SFA"].size
+    per_factor = shape.m * shape.k // factors if factors else 0
+    return SCALED_KINDS.get((a, b, c.operands["SFA"].dtype, per_factor)) if d == "float32" else None
 
 
 def transposed(c: CallContext, name: str) -> bool:
@@ -121,6 +139,8 @@ def _c_tmem(c: CallContext) -> str | None:
 @holds("a dense kind takes the dtypes")
 def _kind(c: CallContext) -> str | None:
     a, b, d = (c.operands[n].dtype for n in "ABC")
+    if "SFA" in c.operands:
+        return "the call has scale factors"
     kind = kind_of(c)
     if kind is None:
         return f"no dense kind takes A of {a}, B of {b} and an accumulator of {d}"
@@ -160,12 +180,13 @@ def _legal_shape(c: CallContext) -> str | None:
     if shape.k % kind.k:
         return f"K is {shape.k}, not a multiple of {kind.k}"
     group = cta_group(c)
-    legal = (64, 128) if group == 1 else (128, 256)
+    legal = ((64, 128) if group == 1 else (128, 256)) if not kind.scales else (128, 128 * group)
     if shape.pair_m not in legal:
         return f"M is {shape.pair_m}, not {legal[0]} or {legal[1]}"
     try:
         check_shape(kind.name, shape.pair_m, shape.n, group, narrow_b=transposed(c, "B") and kind.k == 32)
-        instruction_descriptor(c)
+        if not kind.scales:
+            instruction_descriptor(c)
     except PtxError as error:
         return f"N is {shape.n}: {error.message}"
     return None

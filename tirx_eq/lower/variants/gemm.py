@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...errors import LoweringError
 from ...ir import IntImm, Var, cast, const
 from ..conditions.gemm import cells, cta_group, instruction_descriptor, k_slices, kind_of, mma_shape
+from ..conditions.scaled_gemm import Scales, scaled_descriptor, scales
 from ..context import CallContext
 from ..machine import B200, Price
 from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
@@ -55,21 +56,64 @@ def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
     load_base, base = tmem_base(c, tmem)
     nodes.append(load_base)
     at = Pointer(base + int(cells(tmem, tmem.places(c.lowest()))[0].min()))
+    yes, first = _enables(c, nodes, len(left))
+    opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}"
+    for k, (a, b) in enumerate(zip(left, right)):
+        nodes.append(instruction(opcode, at, a, b, idesc, first if k == 0 else yes))
+    return _elected(c, nodes)
+
+
+def emit_scaled(c: CallContext) -> Block:
+    """One instruction per slice of K, each with the columns of its scale factors, and their bytes in its descriptor."""
+    kind = kind_of(c)
+    assert kind is not None
+    nodes: list[Node] = []
+    left, right = _descriptors(c, "A", nodes), _descriptors(c, "B", nodes)
+    bases = []
+    for name in ("C", "SFA", "SFB"):
+        load, base = tmem_base(c, c.operands[name], f"tmem_{name.lower()}")
+        nodes.append(load)
+        bases.append(base)
+    d, a_base, b_base = bases
+    tmem = c.operands["C"]
+    at = Pointer(d + int(cells(tmem, tmem.places(c.lowest()))[0].min()))
+    yes, first = _enables(c, nodes, len(left))
+    opcode = f"tcgen05.mma.cta_group::1.kind::{kind.name}.block_scale.scale_vec::{kind.scales}X"
+    factors = zip(_scales(c, "A"), _scales(c, "B"))
+    for k, (a, b, (x, y)) in enumerate(zip(left, right, factors)):
+        idesc = Temp("b32")
+        nodes.append(instruction("mov.b32", idesc, scaled_descriptor(c, x, y).encode()))
+        scales_at = (Pointer(a_base + x.column), Pointer(b_base + y.column))
+        nodes.append(instruction(opcode, at, a, b, idesc, *scales_at, first if k == 0 else yes))
+    return _elected(c, nodes)
+
+
+def _scales(c: CallContext, name: str) -> list[Scales]:
+    found = scales(c, name)
+    if isinstance(found, str):
+        raise LoweringError(found, span=c.span)
+    return found
+
+
+def _enables(c: CallContext, nodes: list[Node], count: int) -> tuple[Temp, Temp]:
+    """Predicates: true, and whether the first instruction adds to what the accumulator holds."""
     accumulate = const(c.call.operand("accum"))
     yes, first = Temp("pred"), Temp("pred")
-    if len(left) > 1:
+    if count > 1:
         nodes.append(instruction("setp.eq.u32", yes, 0, 0))
     if isinstance(accumulate, IntImm):
         nodes.append(instruction("setp.ne.u32", first, int(accumulate), 0))
     else:
         nodes.append(instruction("setp.ne.u32", first, Index(cast("int32", c.resolve(accumulate))), 0))
-    opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}"
-    for k, (a, b) in enumerate(zip(left, right)):
-        nodes.append(instruction(opcode, at, a, b, idesc, first if k == 0 else yes))
-    if c.scope == "warp":
-        elected = Temp("pred")
-        return (instruction("elect.sync", ("|", elected), 0xFFFFFFFF), If(elected, tuple(nodes)))
-    return tuple(nodes)
+    return yes, first
+
+
+def _elected(c: CallContext, nodes: list[Node]) -> Block:
+    """The instructions, issued by one elected lane if a whole warp makes the call."""
+    if c.scope != "warp":
+        return tuple(nodes)
+    elected = Temp("pred")
+    return (instruction("elect.sync", ("|", elected), 0xFFFFFFFF), If(elected, tuple(nodes)))
 
 
 def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
@@ -84,6 +128,7 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
 
 
 GEMMS = (
+    Variant("Tcgen05MmaScaled", (), lambda c, p: price_mma(c, False), lambda c, p: emit_scaled(c), ("cta_group",)),
     Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False), ("cta_group",)),
     Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True), ("cta_group",)),
 )

@@ -6,12 +6,11 @@ from ...errors import LoweringError
 from ...ir import Var
 from ..conditions.tmem import Fragment, fragment, tmem_and_registers, transfer_of
 from ..context import CallContext, Operand
+from ..indices import TMEM_BASE_RANGE
 from ..machine import Price
 from ..program import Block, Define, Node, Pointer, instruction
 from .base import Variant, word_of
 
-#: An address that tcgen05.alloc wrote: lane 0, a column below 512 (PTX ISA 9.7.16.7).
-TMEM_BASE_RANGE = (0, 511)
 LANE = 1 << 16  # a TMEM address has the lane in bits 31-16, the column in bits 15-0
 
 

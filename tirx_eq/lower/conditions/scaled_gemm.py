@@ -1,0 +1,105 @@
+"""Conditions on block-scaled matrix multiplication, and where each instruction finds its scale factors (PTX ISA 9.7.16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ptx.descriptor import BlockScaledDescriptor
+from ..context import CallContext, Operand
+from .gemm import kind_of, mma_shape, transposed
+from .registry import holds, in_space
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Scale factors of one operand for one instruction: their first column, and the byte of the cell that holds them."""
+
+    column: int
+    byte: int
+
+
+@holds("a block-scaled kind takes the dtypes")
+def _kind(c: CallContext) -> str | None:
+    if "SFA" not in c.operands:
+        return "the call has no scale factors"
+    if kind_of(c) is None:
+        told = ", ".join(f"{n} is {c.operands[n].dtype}" for n in ("A", "B", "C", "SFA", "SFB"))
+        return f"no block-scaled kind takes these: {told}"
+    a, b = c.operands["SFA"], c.operands["SFB"]
+    return None if a.dtype == b.dtype else f"the scale factors are {a.dtype} and {b.dtype}"
+
+
+@holds("scale factors in tensor memory")
+def _space(c: CallContext) -> str | None:
+    if "SFA" not in c.operands:
+        return "the call has no scale factors"
+    return in_space(c.operands["SFA"], "tmem") or in_space(c.operands["SFB"], "tmem")
+
+
+@holds("the CTA multiplies alone")
+def _alone(c: CallContext) -> str | None:
+    group = int(c.call.config.get("cta_group", 1))
+    return None if group == 1 else f"cta_group is {group}"
+
+
+def scales(c: CallContext, name: str) -> list[Scales] | str:
+    """Where each instruction finds the scale factors of A or B, or why its layout isn't the tensor core's.
+
+    Factor t of row m is in lane m % 32 of every quarter, column ``first + m // 32``, byte ``id + t`` (PTX ISA 9.7.16.10,
+    and CUTLASS): the factors of one instruction are neighbours in a cell.
+    """
+    o, kind, shape = c.operands[f"SF{name}"], kind_of(c), mma_shape(c)
+    if kind is None or not kind.scales:
+        return "no block-scaled kind takes the dtypes"
+    rows = shape.m if name == "A" else shape.n
+    steps = shape.k // kind.k
+    if o.shape != (rows, steps * kind.scales) and not (o.size == rows * steps * kind.scales and rows in o.extents):
+        return f"'{o.name}' has extents {list(o.extents)}; {rows} rows of {steps * kind.scales} factors are needed"
+    if not _in_every_quarter(o):
+        return f"'{o.buffer.name}' is not in all four quarters of the lanes (a replica of 4 at 32 @ TLane)"
+    places = o.places(c.lowest())
+    if "TLane" not in places or "TCol" not in places:
+        return f"'{o.buffer.name}' has no layout on TLane and TCol"
+    lane, byte = (places[axis].reshape(rows, -1) for axis in ("TLane", "TCol"))
+    row = np.arange(rows)[:, None]
+    found = []
+    for step in range(steps):
+        part = slice(step * kind.scales, (step + 1) * kind.scales)
+        first = int(byte[0, step * kind.scales])
+        wanted = first + 4 * (row // 32) + np.arange(kind.scales)[None, :]
+        bad = np.argwhere((lane[:, part] != row % 32) | (byte[:, part] != wanted))
+        if len(bad):
+            m, t = (int(v) for v in bad[0])
+            return (
+                f"factor {step * kind.scales + t} of row {m} is in lane {int(lane[m, part][t])}, byte {int(byte[m, part][t])} of "
+                f"the lane; the tensor core reads lane {m % 32}, byte {int(wanted[m, t])}"
+            )
+        if first % 4 + kind.scales > 4 or (kind.scales > 1 and first % 2):
+            return f"the factors of instruction {step} begin at byte {first % 4} of a cell"
+        found.append(Scales(first // 4, first % 4))
+    return found
+
+
+def _in_every_quarter(o: Operand) -> bool:
+    replica = getattr(o.buffer.layout, "replica", ())
+    return any(str(i.axis) == "TLane" and int(i.extent) == 4 and int(i.stride) == 32 for i in replica)
+
+
+def scaled_descriptor(c: CallContext, a: Scales, b: Scales) -> BlockScaledDescriptor:
+    """The instruction descriptor of one instruction: the bytes of its scale factors are in it."""
+    kind, shape = kind_of(c), mma_shape(c)
+    assert kind is not None
+    return BlockScaledDescriptor(
+        kind.name, shape.pair_m, shape.n, kind.a, kind.b, kind.scale_type, a.byte, b.byte, transposed(c, "A"), transposed(c, "B")
+    )
+
+
+@holds("the scale factors lie as the tensor core reads them")
+def _scales(c: CallContext) -> str | None:
+    for name in ("A", "B"):
+        found = scales(c, name)
+        if isinstance(found, str):
+            return found
+    return None
