@@ -135,7 +135,8 @@ def test_operands_that_do_not_fit():
         Tx.cta.copy(A[:, :], B[:, :])
         D[0] = T.float32(0)
 
-    assert "copy: 'B' has float16, but 'A' float32" in refused(kernel, zeros((8, 4)), zeros((8, 4), "float16"), zeros(8))
+    found = refused(kernel, zeros((8, 4)), zeros((8, 4), "float16"), zeros(8))
+    assert "copy: 'B' has float16, but 'A' float32" in found
 
     @T.prim_func
     def reduced(A: T.Buffer((8, 4), "float32"), D: T.Buffer((4,), "float32")):
