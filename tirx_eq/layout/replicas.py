@@ -14,7 +14,7 @@ Progression = tuple[int, int]
 
 #: sets of more candidates than this are not enumerated; the list is then only fused and sorted.
 SET_LIMIT = 1 << 20
-_SEARCH_BUDGET = 20_000
+_SEARCH_BUDGET = 5_000
 
 
 def normalize(parts: Sequence[Progression]) -> tuple[int, list[Progression], bool]:

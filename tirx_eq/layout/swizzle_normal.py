@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: most values (elements times copies) that are tabulated for the search over all swizzles.
 TABLE_LIMIT = 4096
+#: how many of the first values rule out swizzles before the whole table is looked at
+_PREFIXES = (32, 256)
 
 
 def canonical_compose(layout: ComposeLayout) -> tuple[Layout, bool]:
@@ -179,29 +181,73 @@ def _by_table(swizzle: SwizzleLayout, tile: TileLayout) -> tuple[SwizzleLayout |
     found = _plain_sets(table, others)
     if found is not None:
         return None, _tile_of_table(tile, *found)
-    for candidate in _candidates(table):
-        found = _plain_sets(np.sort(candidate.permute_array(table), axis=1), others)
-        if found is not None:
-            return candidate, _tile_of_table(tile, *found)
+    used = int(np.bitwise_or.reduce(table.ravel()))
+    width = max(int(table.max()).bit_length(), int(table.min()).bit_length(), 1)
+    for count in range(1, width + 1):
+        for low, shift, inner in _survivors(_parameters(count, width, used), table, others):
+            candidate = SwizzleLayout(low, count, shift, inner)
+            found = _plain_sets(np.sort(candidate.permute_array(table), axis=1), others)
+            if found is not None:
+                return candidate, _tile_of_table(tile, *found)
     return None
 
 
-def _candidates(table: np.ndarray) -> list[SwizzleLayout]:
-    """Every swizzle whose action could differ on these values, in the canonical order."""
+_Parameters = tuple["np.ndarray", "np.ndarray", "np.ndarray", "np.ndarray"]
+
+
+def _parameters(count: int, width: int, used: int) -> _Parameters:
+    """(per_element, atom_len, inner, source mask) of every swizzle of ``count`` bits that reads a bit that occurs in the
+    values, in the canonical order."""
     import numpy as np
 
-    used = int(np.bitwise_or.reduce(table.ravel()))
-    width = max(int(table.max()).bit_length(), int(table.min()).bit_length(), 1)
-    made = []
-    for count in range(1, width + 1):
-        ones = (1 << count) - 1
-        for inner in (True, False):
-            for shift in range(count, max(count, width) + 1):
-                for low in range(width):
-                    source = ones << (low + shift if inner else low)
-                    if used & source:
-                        made.append(SwizzleLayout(low, count, shift, inner))
-    return made
+    shifts = np.arange(count, max(count, width) + 1)
+    inner, shift, low = (
+        part.ravel() for part in np.meshgrid([True, False], shifts, np.arange(width), indexing="ij")
+    )
+    source = ((1 << count) - 1) << (low + np.where(inner, shift, 0))
+    acts = used & source != 0
+    return low[acts], shift[acts], inner[acts], source[acts]
+
+
+def _survivors(
+    parameters: _Parameters, table: np.ndarray, others: dict[str, np.ndarray]
+) -> list[tuple[int, int, bool]]:
+    """The swizzles without which the first values could still be plain: all are tried on those at once.
+
+    A plain table runs evenly up to its first break, at a divisor of its size, and every further block has the same run;
+    its rows are one set of copies, shifted.
+    """
+    import numpy as np
+
+    low, shift, inner, source = parameters
+    size = len(table)
+    if table.shape[1] > 1:  # the first rows must be one set, shifted, and symmetric as every sum of progressions is
+        rows = table[: max(1, 512 // table.shape[1])][:4]
+        picked = rows[None] & source[:, None, None]
+        away = shift[:, None, None]
+        moved = np.sort(rows[None] ^ np.where(inner[:, None, None], picked >> away, picked << away), axis=2)
+        gaps: np.ndarray = moved - moved[:, :, :1]
+        ends: np.ndarray = gaps[:, 0] + gaps[:, 0, ::-1]
+        kept: np.ndarray = (gaps == gaps[:, :1]).all(axis=(1, 2)) & (ends == ends[:, :1]).all(axis=1)
+        low, shift, inner, source = low[kept], shift[kept], inner[kept], source[kept]
+    for prefix in _PREFIXES if table.shape[1] == 1 and size >= 4 else ():
+        first = table[:prefix, 0]
+        length = len(first)
+        even = np.ones(length - 1, dtype=bool)  # where the other axes go on as they start
+        for values in others.values():
+            step = values[1:length] - values[: length - 1]
+            even &= step == step[0]
+        picked = first[None, :] & source[:, None]
+        away = shift[:, None]
+        plain = first[None, :] ^ np.where(inner[:, None], picked >> away, picked << away)
+        step = plain[:, 1:] - plain[:, :-1]
+        same = (step == step[:, :1]) & even[None, :]
+        broken = ~same.all(axis=1)
+        run = np.where(broken, np.argmin(same, axis=1) + 1, length)
+        blocks = np.arange(1, length)[None, :] % run[:, None] == 0
+        kept = (same | blocks).all(axis=1) & (~broken | (size % run == 0))
+        low, shift, inner, source = low[kept], shift[kept], inner[kept], source[kept]
+    return [(int(a), int(b), bool(c)) for a, b, c in zip(low, shift, inner)]
 
 
 def _plain_sets(
