@@ -186,6 +186,9 @@ class Problem:
             return Junction("and" if op == "land" else "or", tuple(self.formula(a) for a in args))
         if op == "lnot":
             return negate(self.formula(args[0]))
+        if op in ("eq", "ne") and args[1] == 0 and isinstance(args[0], tuple) and args[0][0] in BOOLEAN:
+            inside = self.formula(args[0])  # a truth value compared with false
+            return inside if op == "ne" else negate(inside)
         a, b = self.poly(args[0]), self.poly(args[1])
         d = P.sub(b, a)
         if op == "le":
@@ -215,11 +218,13 @@ class Problem:
                 for m, c in f.poly.items():
                     if len(m) != 1 or abs(c) != 1 or (own and "!" in m[0]):
                         continue
-                    if not own and not (m[0].startswith("r!") and (len(f.poly) == 1 or self._divided(m[0], f.poly))):
-                        continue  # of the invented variables only a remainder goes that is 0, or is divided in turn
+                    if not own and not (self._divided(m[0], f.poly) or (m[0].startswith("r!") and len(f.poly) == 1)):
+                        continue  # of the invented variables only those go that are divided in turn, or remainders 0
                     if any(m[0] in n for n in f.poly if n != m):
                         continue
                     rest = {n: -d * c for n, d in f.poly.items() if n != m}
+                    if len(rest) > 1 and any(m[0] in P.symbols(d.divisor) for d in self.divisions):
+                        continue  # a divisor stays a product, or no lemma could speak of it
                     return m[0], rest, f
         return None
 
@@ -340,12 +345,16 @@ class Problem:
         return [p for p in out if P.degree(p) > 0]
 
     def _scaled(self, moduli: Sequence[Poly]) -> list[Formula]:
-        out = []
+        """Bounds and equations times a modulus."""
+        out: list[Formula] = []
         for m in moduli:
             for p in self._bounds():
                 if P.degree(p) + P.degree(m) <= 3:
                     out.append(either(negate(ge(m)), negate(ge(p)), ge(P.mul(m, p))))
-        return out[:MAX_PRODUCTS]
+            for f in self.facts:
+                if isinstance(f, Atom) and f.kind == "eq" and P.degree(f.poly) + P.degree(m) <= 3:
+                    out.append(zero(P.mul(m, f.poly)))
+        return out[: 2 * MAX_PRODUCTS]
 
     def _products(self) -> list[Formula]:
         bounds = [p for p in self._bounds() if P.degree(p) == 1]
@@ -377,6 +386,8 @@ class Problem:
     def _next_cut(self, linear: bool, rlimit: int) -> Poly | None:
         query = _Query(self.facts, rlimit, linear)
         query.add(self._multiples())
+        if linear:
+            query.add(self._scaled(self._moduli()))
         for m in self._moduli():
             for d in self._cuts(m):
                 if query.holds(zero(d), _step(m, d)):
@@ -388,10 +399,11 @@ class Problem:
         return [d for d in self._differences(m, 1) if self._defines(d) is not None]
 
     def _defines(self, d: Poly) -> tuple[str, Poly] | None:
-        for mono, c in sorted(d.items(), reverse=True):
-            if len(mono) == 1 and abs(c) == 1 and mono[0].startswith("q!"):
-                if not any(mono[0] in other for other in d if other != mono):
-                    return mono[0], {n: -k * c for n, k in d.items() if n != mono}
+        for kind in ("q!", "r!"):
+            for mono, c in sorted(d.items(), reverse=True):
+                if len(mono) == 1 and abs(c) == 1 and mono[0].startswith(kind):
+                    if not any(mono[0] in other for other in d if other != mono):
+                        return mono[0], {n: -k * c for n, k in d.items() if n != mono}
         return None
 
     def _multiples(self) -> list[Formula]:
@@ -426,19 +438,24 @@ class Problem:
 
     # ---- z3
 
-    def solve(self, level: int, rlimit: int = RLIMIT, linear: bool = False) -> tuple[str, int, str]:
+    def solve(self, level: int, rlimit: int = RLIMIT, linear: bool = False, seed: int = 0) -> tuple[str, int, str]:
         """(``unsat``/``sat``/``unknown``, rlimit used, SMT-LIB text): is there a counterexample to some goal?
 
         ``linear`` takes every product of variables for a variable of its own: then the lemmas are all that is known
         of products, only ``unsat`` means anything, and the answer comes fast and always.
         """
-        return self.ask([g for _, g in self.goals], self.lemmas(level), rlimit, linear)
+        return self.ask([g for _, g in self.goals], self.lemmas(level), rlimit, linear, seed)
 
     def ask(
-        self, goals: Sequence[Formula], lemmas: Iterable[Formula], rlimit: int, linear: bool = False
+        self,
+        goals: Sequence[Formula],
+        lemmas: Iterable[Formula],
+        rlimit: int,
+        linear: bool = False,
+        seed: int = 0,
     ) -> tuple[str, int, str]:
         """``solve`` for other goals and chosen lemmas."""
-        query = _Query(self.facts, rlimit, linear)
+        query = _Query(self.facts, rlimit, linear, seed)
         query.add(lemmas)
         return query.refute(goals)
 
@@ -446,7 +463,7 @@ class Problem:
 class _Query:
     """Facts in a z3 context of their own, and questions to them."""
 
-    def __init__(self, facts: Iterable[Formula], rlimit: int, linear: bool) -> None:
+    def __init__(self, facts: Iterable[Formula], rlimit: int, linear: bool, seed: int = 0) -> None:
         import z3
 
         self.z3 = z3
@@ -454,21 +471,31 @@ class _Query:
         self.linear = linear
         self.solver = z3.SolverFor("QF_LIA", ctx=self.context) if linear else z3.Solver(ctx=self.context)
         self.solver.set("rlimit", rlimit)
+        if seed:
+            self.solver.set("random_seed", seed)
         self.names: dict[str, Any] = {}
+        self._products: dict[P.Monomial, Any] = {}
         self.add(facts)
 
     def value(self, p: Poly) -> Any:
         """A polynomial; linear queries take every product for a variable."""
         z3 = self.z3
-        total = z3.IntVal(0, self.context)
+        parts = []
         for m, c in sorted(p.items()):
-            product = z3.IntVal(c, self.context)
+            product = self._product(m)
+            constant = z3.IntVal(c, self.context)
+            parts.append(constant if product is None else product if c == 1 else constant * product)
+        return z3.Sum(*parts) if len(parts) > 1 else parts[0] if parts else z3.IntVal(0, self.context)
+
+    def _product(self, m: P.Monomial) -> Any:
+        if m not in self._products:
+            product = None
             for s in ("*".join(m),) if self.linear and m else m:
                 if s not in self.names:
-                    self.names[s] = z3.Int(s, self.context)
-                product = product * self.names[s]
-            total = total + product
-        return total
+                    self.names[s] = self.z3.Int(s, self.context)
+                product = self.names[s] if product is None else product * self.names[s]
+            self._products[m] = product
+        return self._products[m]
 
     def truth(self, f: Formula) -> Any:
         """A formula."""

@@ -126,6 +126,7 @@ class Attempt:
     level: int
     linear: bool
     rlimit: int
+    seed: int = 0
 
 
 QUICK = (Attempt(0, True, 200_000), Attempt(1, True, 400_000))
@@ -133,7 +134,12 @@ PLAIN = (Attempt(0, False, 150_000),)
 NEXT = (Attempt(0, True, 200_000), Attempt(1, True, 400_000))
 THOROUGH = (Attempt(2, True, 400_000), Attempt(1, False, 400_000))
 AFTER_CUTS = (Attempt(1, True, 400_000), Attempt(2, True, 400_000), Attempt(0, False, 200_000), Attempt(1, False, 600_000))
-LAST = (Attempt(1, False, 3_000_000), Attempt(2, False, 4_000_000))
+LAST = (
+    Attempt(1, False, 3_000_000),
+    Attempt(2, False, 4_000_000),
+    Attempt(1, False, 3_000_000, seed=1),
+    Attempt(2, False, 3_000_000, seed=2),
+)
 
 
 @dataclass
@@ -149,7 +155,7 @@ class _Tally:
     def tried(self, problem: nonlinear.Problem, attempts: Sequence[Attempt]) -> str:
         """Result of the first attempt that decides; ``sat`` counts only without lemmas left out."""
         for a in attempts:
-            result, used, text = problem.solve(a.level, a.rlimit, a.linear)
+            result, used, text = problem.solve(a.level, a.rlimit, a.linear, a.seed)
             if result == "unsat":
                 self.level, self.rlimit = max(self.level, a.level), max(self.rlimit, used)
                 self.queries.append(text)
