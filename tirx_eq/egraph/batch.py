@@ -184,6 +184,12 @@ class _Batch:
                 constant += sign * value
             else:
                 (plus if sign > 0 else minus).append(value)
+        if constant:
+            for i, value in enumerate(plus):
+                inside = _constant_inside(value, constant)
+                if inside is not None:
+                    plus[i], constant = inside, 0
+                    break
         out: Term
         if plus:
             out = plus[0]
@@ -199,6 +205,23 @@ class _Batch:
         if constant:
             out = ("add", out, constant) if constant > 0 else ("sub", out, -constant)
         return out, tuple(dict.fromkeys(steps))
+
+
+def _constant_inside(value: Term, constant: int) -> Term | None:
+    """``value + constant`` where a quotient with a constant in its dividend takes it in for free."""
+    if type(value) is not tuple or value[0] not in ("div", "shr") or type(value[2]) is not int:
+        return None
+    inner, shift = value[1], constant * (value[2] if value[0] == "div" else 1 << value[2])
+    if type(inner) is not tuple or inner[0] not in ("add", "sub"):
+        return None
+    if type(inner[2]) is int:
+        c = shift + (inner[2] if inner[0] == "add" else -inner[2])
+        dividend: Term = inner[1] if c == 0 else ("add", inner[1], c) if c > 0 else ("sub", inner[1], -c)
+    elif type(inner[1]) is int:
+        dividend = (inner[0], inner[1] + shift, inner[2])
+    else:
+        return None
+    return (value[0], dividend, value[2])
 
 
 def _load(piece: Piece, encoder: Encoder) -> int:

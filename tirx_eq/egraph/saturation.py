@@ -96,7 +96,9 @@ def saturate(
         nodes = max(budget.nodes, NODES_PER_INPUT_NODE * len(encoder.keys))
         engine.load(encode.tables(encoder, roots, facts))
         engine.run("(run-schedule (saturate load))")
-        report = engine.saturate("(seq (saturate ana) fold prune simp)", rounds=budget.rounds, nodes=nodes)
+        # Assumptions may contradict each other, and then intervals can narrow for ever: count the steps.
+        analyses = "(repeat 16 ana)" if facts else "(saturate ana)"
+        report = engine.saturate(f"(seq {analyses} fold prune simp)", rounds=budget.rounds, nodes=nodes)
         for schedule, most in (("(seq alt prune)", 3), ("final", 1)):
             if report.nodes <= nodes or schedule == "final":
                 last = engine.saturate(schedule, rounds=most, nodes=nodes)

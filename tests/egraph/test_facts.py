@@ -1,0 +1,45 @@
+"""Assumptions from scope: bounds that are symbolic, divisibility of shapes, conditions of branches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tirx_eq.egraph.simplify import simplify
+from tirx_eq.ir.index import EvaluationError, parse, show
+
+CASES = [
+    ("(lt (div x 4) n)", {"x": (0, 1000), "n": (0, 100)}, ["(lt x (mul n 4))"], "1"),
+    ("(div x n)", {"x": (0, 99), "n": (1, 100)}, ["(lt x n)"], "0"),
+    ("(mod x n)", {"x": (0, 99), "n": (1, 100)}, ["(lt x n)"], "x"),
+    ("(mod n 4)", {"n": (0, 100)}, ["(eq (mod n 4) 0)"], "0"),
+    ("(mul (div n 4) 4)", {"n": (0, 100)}, ["(eq (mod n 4) 0)"], "n"),
+    ("(mod (add (mul i n) 3) 4)", {"n": (0, 100), "i": (0, 9)}, ["(eq 0 (mod n 4))"], "3"),
+    ("(mod (add (mul i (add n m)) 3) 4)", {"n": (0, 100), "m": (0, 10), "i": (0, 9)}, ["(eq (mod (add n m) 4) 0)"], "3"),
+    ("(min (add i 1) n)", {"i": (0, 99), "n": (0, 100)}, ["(lt i n)"], "(add i 1)"),
+    ("(mod x 24)", {"x": (0, 1000)}, ["(land (le 3 x) (lnot (le 24 x)))"], "x"),
+    ("(select (lt x 8) (mod x 8) x)", {"x": (0, 63)}, ["(lt x 8)"], "x"),
+    ("(max x y)", {"x": (0, 63), "y": (0, 63)}, ["(le y x)"], "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ranges", "assume", "expected"), CASES)
+def test_conditions_are_used(
+    text: str, ranges: dict[str, tuple[int, int]], assume: list[str], expected: str
+) -> None:
+    result = simplify(parse(text), ranges, assume=[parse(a) for a in assume])
+    assert show(result.expr) == expected
+    assert result.validated_by != "unchecked"
+    without = simplify(parse(text), ranges)
+    assert without.cost >= result.cost
+
+
+def test_a_contradiction_is_an_error_not_a_proof() -> None:
+    with pytest.raises(EvaluationError, match="no value of 'x'"):
+        simplify(parse("(lt x 5)"), {"x": (0, 9)}, assume=[parse("(lt x 3)"), parse("(lt 5 x)")])
+
+
+def test_a_contradiction_between_terms_changes_nothing() -> None:
+    term = parse("(add (mod x 8) (div y 4))")
+    ranges = {"x": (0, 9), "y": (0, 9)}
+    result = simplify(term, ranges, assume=[parse("(lt x y)"), parse("(lt y x)")])
+    assert result.expr == term
