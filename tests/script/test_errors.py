@@ -45,6 +45,8 @@ CASES = [
     ("A[128] = 1.0", IRError, "index 128 is out of bounds of dimension 0 of 'A' (extent 128)", "A[128]"),
     ("x = H[0, 64]", IRError, "index 64 is out of bounds of dimension 1", "H[0, 64]"),
     ("x = A[0, 0]", IRError, "has 1 dimensions but 2 indices", "A[0, 0]"),
+    ("Tx.cta.fill(A[0:2.5], 0.0)", IRError, "a bound must be an integer, got float32", "A[0:2.5]"),
+    ("A[0:n:1.5] = 0.0", IRError, "a slice is of integers, got float32", "A[0:n:1.5]"),
     ("A[1.5] = 0.0", IRError, "must be an integer", "A[1.5]"),
     # layouts
     ("B = Tx.alloc_local((4,), layout=TileLayout(S[(8,)]))", LayoutError, "8 elements, but the buffer's shape 4", None),

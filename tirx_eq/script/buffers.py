@@ -338,6 +338,9 @@ def store_index(target: Buffer, dim: int, key: Any) -> Expr:
     start = as_expr(0 if key.start is None else key.start)
     stop = as_expr(target.shape[dim] if key.stop is None else key.stop)
     step = 1 if key.step is None else key.step
+    for bound in (start, stop, as_expr(step)):
+        if not dt.is_integer(bound.dtype):
+            raise IRError(f"index {dim} of '{target.name}': a slice is of integers, got {bound.dtype}")
     lanes = simplified((stop - start + (as_expr(step) - 1)) // step)
     if not isinstance(lanes, IntImm):
         raise IRError(f"index {dim} of '{target.name}': a slice with a step needs a constant number of elements")

@@ -71,6 +71,9 @@ def _range(buffer: Buffer, dim: int, key: Any) -> Range:
         return Range(index, IntImm(index.dtype, 1))
     start = as_expr(0 if key.start is None else key.start)
     stop = as_expr(extent if key.stop is None else key.stop)
+    for bound in (start, stop):
+        if not dt.is_integer(bound.dtype):
+            raise IRError(f"slice of '{buffer.name}', dimension {dim}: a bound must be an integer, got {bound.dtype}")
     length = difference(stop, start)
     _check_bounds(buffer, dim, start, stop, length)
     return Range(start, length)
