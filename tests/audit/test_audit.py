@@ -188,6 +188,25 @@ def f(A: T.Buffer((64,), "float32")):
     assert "MakePackedAPI" in result.findings[0].what
 
 
+def test_static_shared_memory_before_a_swizzled_pool():
+    text = """
+def f(A: T.Buffer((128, 64), "float16")):
+    T.device_entry()
+    t = T.thread_id([128])
+    pool = T.SMEMPool()
+    {first}
+    As = pool.alloc((128, 64), "float16", layout=ComposeLayout(3, 3, 3, TileLayout(S[8192:1])))
+    {last}
+    pool.commit()
+    addr[0] = T.uint32(0)
+    As[t, 0] = A[t, 0]
+"""
+    static = audited(text.format(first='addr = T.alloc_shared((1,), "uint32")', last=""))
+    assert [f.where for f in static.findings if "dynamic shared memory starts" in f.what] == ["As"]
+    pooled = audited(text.format(first="", last='addr = pool.alloc((1,), "uint32")'))
+    assert not [f for f in pooled.findings if f.kind == "TVM fault"]
+
+
 def test_operators_that_can_go_are_hints_with_proofs():
     result = audited("""
 def f(A: T.Buffer((4096,), "float32")):
