@@ -18,6 +18,12 @@ _PUBLIC = {
     "Kernel": ("tirx_eq.lower.kernel", "Kernel"),
     "TirxError": ("tirx_eq.errors", "TirxError"),
     "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
+    "equal": ("tirx_eq.prove.layouts", "equal"),
+    "injective": ("tirx_eq.prove.layouts", "injective"),
+    "covers": ("tirx_eq.prove.layouts", "covers"),
+    "conflict_free": ("tirx_eq.prove.layouts", "conflict_free"),
+    "same_up_to": ("tirx_eq.prove.layouts", "same_up_to"),
+    "check": ("tirx_eq.prove.check", "check"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
     "to_tvm": ("tirx_eq.interop.tvm", "to_tvm"),
     "tvm_pass": ("tirx_eq.interop.tvm", "tvm_pass"),
@@ -31,11 +37,13 @@ if TYPE_CHECKING:
     from .interop.tvm import from_tvm, to_tvm, tvm_pass
     from .lower.kernel import Kernel
     from .lower.kernel import compile_function as compile
+    from .prove.check import check
+    from .prove.layouts import conflict_free, covers, equal, injective, same_up_to
     from .prove.verdict import Verdict
 
 __all__ = [
-    "Kernel", "TirxError", "Verdict", "__version__", "compile", "from_tvm", "simplify", "simplify_all", "strategies",
-    "to_tvm", "tvm_pass",
+    "Kernel", "TirxError", "Verdict", "__version__", "check", "compile", "conflict_free", "covers", "equal", "from_tvm",
+    "injective", "same_up_to", "simplify", "simplify_all", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from tirx_eq.cli import main
 from tirx_eq.ptx.ptxas import find_tool
+
+from .command import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GEMM = (EXAMPLES / "gemm_single_tile.py").read_text()
-
-
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
-    monkeypatch.setattr(sys, "argv", ["tirx-eq", *arguments])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 @pytest.mark.parametrize("name", ["gemm_single_tile", "scale"])

@@ -10,6 +10,7 @@ import typer
 from ..errors import ProofError, SimulationError, TirxError
 from . import audit as audit_command
 from . import compile as compile_command
+from . import layouts as layouts_command
 from . import rules as rules_command
 from . import run as run_command
 from . import simplify as simplify_command
@@ -25,6 +26,7 @@ app = typer.Typer(
 compile_command.add(app)
 rules_command.add(app)
 simplify_command.add(app)
+layouts_command.add(app)
 run_command.add(app)
 audit_command.add(app)
 

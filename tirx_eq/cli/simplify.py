@@ -81,7 +81,7 @@ def simplify_command(
                 lines.append(json.dumps(_row(row, optimal)))
             except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
                 raise ParseError(f"{jsonl}:{number}: {error}") from None
-        _write(output, lines)
+        write_lines(output, lines)
         return
     assert expr is not None
     found = _row({"expr": expr, "vars": dict(parse_range(v) for v in var or ())}, optimal)
@@ -93,7 +93,8 @@ def simplify_command(
     out.print(f"cost {found['cost_in']} → {found['cost']}, validated by {found['validated_by']}, {found['ms']:.1f} ms")
 
 
-def _write(output: Path | None, lines: list[str]) -> None:
+def write_lines(output: Path | None, lines: list[str]) -> None:
+    """Lines to a file, or to standard output if there is none."""
     text = "".join(line + "\n" for line in lines)
     if output is None:
         print(text, end="")
