@@ -12,7 +12,7 @@ from tirx_eq.lower.candidates import NoCandidate, lowering_rules
 from tirx_eq.lower.kernel import compile_function
 
 from .kernels import example, kernel
-from .witnesses_elementwise import ELEMENTWISE
+from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_scaled import SCALED_WITNESSES
 
 HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
@@ -277,8 +277,7 @@ WITNESSES = {
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
 
-WITNESSES.update(ELEMENTWISE)
-WITNESSES.update(SCALED_WITNESSES)
+WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES)
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 

@@ -37,3 +37,31 @@ ELEMENTWISE = {
     "columns": of("Tx.cta.add(B[:, :], V[:, :], 1.0)", COLUMNS),
     "odd start": of("Tx.cta.add(B[:, 1:33], A[:, 0:32], 1.0)"),
 }  # fmt: skip
+
+VECTOR = 'a = Tx.alloc_local((16,), "float32")\nr = Tx.alloc_local((16,), "float32")\n'
+VIEWS = "v = a.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid, 1)]))\n"
+FLOATS = 'A: Tx.Buffer((64, 64), "float32"), B: Tx.Buffer((64, 64), "float32")'
+
+REDUCING = {
+    "sum of registers": of("Tx.sum(r[0:1], a[:])", VECTOR),
+    "max of registers": of("Tx.max(r[0:1], a[:])", VECTOR),
+    "sum of memory": of("Tx.cta.sum(B[0, :], A[:, :])", params=FLOATS),
+    "max of halves in memory": of("Tx.cta.max(B[0, :], A[:, :])"),
+    "registers reduced by nobody": of("if w == 7:\n    Tx.max(r[0:1], a[:])", VECTOR),
+    "sum by a cluster": of("Tx.cluster.sum(B[0, :], A[:, :])", params=FLOATS),
+    "sum of tensor memory": of("Tx.wg.sum(r[0:1], t[:, :])", VECTOR + TENSOR_MEMORY),
+    "sum of 64-bit floats": of("Tx.sum(q[0:1], q[1:5])", 'q = Tx.alloc_local((8,), "float64")\n'),
+    "two rows, one place": of("Tx.sum(r[0:1], b[:, :])", VECTOR + "b = a.view(2, 8, layout=TileLayout(S[(2, 8):(8, 1)]))\n"),
+    "rows over several warps": of(
+        "Tx.wg.sum(r[:], v[:, :], axes=0)", VECTOR + "v = a.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))\n"),
+    "result in other threads": of(
+        "Tx.warp.sum(u[:], v[:, :])", VECTOR + VIEWS + "u = r.view(32, layout=TileLayout(S[(2, 16):(1 @ laneid, 2 @ laneid)]))\n"),
+    "result in other threads, from memory": of(
+        "Tx.warp.sum(u[0:16], A[0:16, :])",
+        VECTOR + "u = r.view(32, layout=TileLayout(S[(16, 2):(2 @ laneid, 1 @ laneid)]))\n", FLOATS),
+    "summed in place": of("Tx.cta.sum(A[0, :], A[:, :])", params=FLOATS),
+    "results in an order of threads by threes": lambda: kernel(
+        'tid = Tx.thread_id([96])\nr = Tx.alloc_local((1,), "float32")\n'
+        "u = r.view(96, layout=TileLayout(S[(3, 32):(1 @ tx, 3 @ tx)]))\nTx.cta.sum(u[:], A[:, :])",
+        'A: Tx.Buffer((96, 8), "float32")', "from tirx_eq.layout import tx\n"),
+}  # fmt: skip

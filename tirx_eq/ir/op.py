@@ -60,7 +60,7 @@ TILE_PRIMITIVES: tuple[TilePrimitive, ...] = (
     *_reduce("sum", "max", "min"),
     TilePrimitive("gemm", ("D",), ("A", "B", "C"), ("transpose_A", "transpose_B", "alpha", "beta")),
     TilePrimitive("gemm_async", ("C",), ("A", "B"), ("transA", "transB", "accum")),
-    TilePrimitive("reduce_negate", ("dst",), ("src",), ("axes", "accum")),
+    TilePrimitive("reduce_negate", ("dst",), ("src",), ("axes", "accum", "reduce_op")),
     TilePrimitive(
         "binary_reduce", ("binary_output", "reduce_output"), ("binary_input1", "binary_input2"),
         ("binary_op", "reduce_op", "reduce_axes"), scalar_inputs=("binary_input1", "binary_input2"),

@@ -18,11 +18,13 @@ from .program import Block, Instruction, Memory, Store, walk
 CONVERTS = ("cvt",)
 SPECIAL = ("ex2", "lg2", "rcp", "sqrt", "div")
 #: SASS instructions of one PTX instruction where that isn't one: correctly rounded division and square root are sequences
-#: around rcp and rsqrt (counted in what ptxas emits for sm_100a without the slow path).
-SEQUENCES = {"div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "fma.rn.f32x2": 1}
+#: around rcp and rsqrt (counted in what ptxas emits for sm_100a without the slow path), ex2 and lg2 scale subnormal numbers.
+SEQUENCES = {"div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "ex2.approx.f32": 4, "lg2.approx.f32": 4}
 #: Moves that only rename registers are left out by the assembler for the most part.
 FREE = ("mov.b64", "mov.b32", "mov.f32", "mov.b16", "bar")
-PACK_COST = 0.5  # issue slots of a move that joins or splits registers
+#: Issue slots of a move that joins two registers into 64 bits, or splits them: counted in SASS, nearly all disappear, since the
+#: values can be put into neighbouring registers from the start (sums of 8 to 64 loaded or computed values).
+PACK_COST = 0.1
 
 
 def price_block(c: CallContext, block: Block) -> Price:

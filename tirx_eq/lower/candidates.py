@@ -21,6 +21,7 @@ from .variants import VARIANTS
 
 LOWER_FILES = (
     "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_elementwise.egg", "lower_gemm.egg",
+    "lower_reduce.egg",
 )  # fmt: skip
 
 

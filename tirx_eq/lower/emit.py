@@ -14,6 +14,7 @@ from ..ptx.control import Loop as LoopFrame
 from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
 from ..ptx.tensormap import TensorMap
 from .indices import Indices, is_index
+from .partial import partly_written
 from .program import (
     Block,
     Box,
@@ -95,6 +96,9 @@ class Emitter:
                 self.terms.define(name, self.k.load_param(source.name))
             elif _is_special(source.name):
                 self.terms.define(name, self.k.op("mov.u32", special(f"%{source.name}")))
+
+        for word in partly_written(program):
+            self.k.emit(f"mov.b{word.array.word_bits}", self.word(word), 0)
 
     def _leaf_exprs(self, node: Node) -> Iterator[Expr]:
         yield from self.indices.roots((node,))

@@ -67,7 +67,7 @@ class Lanes:
         self.singles[2 * k : 2 * k + 2] = [low, high]
 
     def _join(self, k: int) -> Operand:
-        low, high = self.single(2 * k), self.single(2 * k + 1)
+        low, high = self._register(self.single(2 * k)), self._register(self.single(2 * k + 1))
         whole = Temp(PAIR[self.bits])
         if self.bits == 8:
             a, b = Temp("b16"), Temp("b16")
@@ -77,6 +77,14 @@ class Lanes:
         else:
             self.emit(f"mov.{PAIR[self.bits]}", whole, (low, high))
         return whole
+
+    def _register(self, value: Operand) -> Operand:
+        """The value in a register, if it is a number."""
+        if not isinstance(value, (int, float)):
+            return value
+        register = Temp(SINGLE[self.bits])
+        self.emit("mov.f32" if isinstance(value, float) else f"mov.{SINGLE[self.bits]}", register, value)
+        return register
 
     def word(self, first: int) -> Operand:
         """A 32-bit register with the lanes from ``first`` on that fill it."""
@@ -166,13 +174,7 @@ def compute(
     """An arithmetic operation on values of one dtype."""
     dtype, count = values[0].dtype, values[0].count
     two = ARITHMETIC.get((op, dtype, 2)) if packed and count % 2 == 0 else None
-    values = [_in_registers(v) if two is None else v for v in values]
     return _apply(ARITHMETIC[op, dtype, 1], two, values, dtype, dtype, into, into_pair)
-
-
-def _in_registers(v: Lanes) -> Lanes:
-    """Values whose first operand an instruction takes; numbers stand as they are (immediates)."""
-    return v
 
 
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:

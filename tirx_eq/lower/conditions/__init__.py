@@ -1,6 +1,6 @@
 """The named conditions of the lowering rules: one module per family, all entered into the tables of ``registry``."""
 
-from . import elementwise, gemm, operands, scaled_gemm, tensor_copy, threads, tmem, vectors
+from . import elementwise, gemm, operands, reduce, scaled_gemm, tensor_copy, threads, tmem, vectors
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
 from .vectors import MONOTONE
 
@@ -13,6 +13,7 @@ __all__ = [
     "gemm",
     "operands",
     "scaled_gemm",
+    "reduce",
     "tensor_copy",
     "threads",
     "tmem",

@@ -6,10 +6,11 @@ from .base import Variant
 from .copy import COPIES
 from .elementwise import MAPS
 from .gemm import GEMMS
+from .reduce import REDUCTIONS
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 
 #: e-node operator -> variant.
-VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *MAPS, *GEMMS)}
+VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *MAPS, *REDUCTIONS, *GEMMS)}
 
 __all__ = ["VARIANTS", "Variant"]

@@ -1,0 +1,394 @@
+"""Reductions: parts combined in each thread (one by one, in pairs, three at a time), then among lanes by shuffles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...ir import EQ, Expr, IntImm
+from ...ir import dtype as dt
+from ...ir.arith import binary
+from ..accesses import ACCESS, access
+from ..block_price import price_block
+from ..context import CallContext, Operand
+from ..holders import thread_expr
+from ..lanes import Lanes, compute, convert
+from ..machine import Price
+from ..program import Block, If, Memory, Node, Temp, Word, instruction
+from ..program import Operand as Value
+from ..recipes import FLOATS, SINGLE, compute_dtype
+from ..reduction import MemoryShare, RegisterShare, axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes
+from ..work import digits
+from .base import Variant
+
+Array = np.ndarray
+FULL = 0xFFFFFFFF
+#: Reduction -> element-wise operation of two values.
+PAIRWISE = {"sum": "add", "max": "maximum", "min": "minimum"}
+#: Rows whose loads are issued before they are combined take at most this many registers.
+IN_FLIGHT = 64
+
+
+def accumulator(dtype: str) -> str:
+    """The dtype in which a reduction is formed: sums of narrow types would round each time."""
+    return "float32" if dtype in FLOATS else "uint32" if dtype.startswith("uint") else "int32"
+
+
+class ReduceCode:
+    """Instructions of one reduction."""
+
+    def __init__(self, c: CallContext, way: str) -> None:
+        self.c, self.way = c, way
+        self.src, self.dst = c.inputs[0], c.outputs[0]
+        self.op = PAIRWISE[reduce_op(c)]
+        self.inner = accumulator(self.src.dtype)
+        self.nodes: list[Node] = []
+
+    # -- combining -------------------------------------------------------------------------------------------------
+
+    def combine(self, values: Sequence[Value]) -> Value:
+        """One value from many, in this variant's way."""
+        return _WAYS[self.way](self, list(values))
+
+    def two(self, a: Value, b: Value) -> Value:
+        lanes = [Lanes(self.inner, 1, self.nodes, [v]) for v in (a, b)]
+        return compute(self.op, lanes, False).single(0)
+
+    def one_by_one(self, values: list[Value]) -> Value:
+        """A tree of two-operand instructions: as many as in a chain, but not each waiting for the one before."""
+        while len(values) > 1:
+            paired = [self.two(a, b) for a, b in zip(values[::2], values[1::2])]
+            values = paired + values[len(paired) * 2 :]
+        return values[0]
+
+    def in_pairs(self, values: list[Value]) -> Value:
+        """Two additions at a time (add.f32x2), the two sums at the end."""
+        pairs = []
+        for a, b in zip(values[::2], values[1::2]):
+            pair = Temp("b64")
+            self.nodes.append(instruction("mov.b64", pair, (a, b)))
+            pairs.append(pair)
+        rest = values[len(pairs) * 2 :]
+        while len(pairs) > 1:
+            made = []
+            for x, y in zip(pairs[::2], pairs[1::2]):
+                made.append(Temp("b64"))
+                self.nodes.append(instruction("add.rn.f32x2", made[-1], x, y))
+            pairs = made + pairs[len(made) * 2 :]
+        if not pairs:
+            return values[0]
+        low, high = Temp("b32"), Temp("b32")
+        self.nodes.append(instruction("mov.b64", (low, high), pairs[0]))
+        return self.one_by_one([low, high, *rest])
+
+    def in_threes(self, values: list[Value]) -> Value:
+        """Three operands at a time (max and min with three, sm_100)."""
+        name = {"maximum": "max", "minimum": "min"}[self.op]
+        while len(values) > 2:
+            made: list[Value] = []
+            for k in range(0, len(values) - 2, 3):
+                made.append(Temp("b32"))
+                self.nodes.append(instruction(f"{name}.f32", made[-1], *values[k : k + 3]))
+            values = made + values[len(made) * 3 :]
+        return values[0] if len(values) == 1 else self.two(*values)
+
+    def across(self, value: Value, flips: Sequence[int]) -> Value:
+        """The combination over lanes that differ in the bits ``flips``; all of them get it."""
+        for flip in flips:
+            other = Temp("b32")
+            self.nodes.append(instruction("shfl.sync.bfly.b32", other, value, flip, 31, FULL))
+            value = self.two(value, other)
+        return value
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def finish(self, value: Value, before: Callable[[], Value] | None) -> Value:
+        """The value to store: rounded to the source's dtype, negated, combined with what was there, in the destination's."""
+        dtype = self.src.dtype
+        made = convert(Lanes(self.inner, 1, self.nodes, [value]), dtype, False)
+        if self.c.op == "reduce_negate":
+            made = self._compute("neg", [made])
+        if before is not None:
+            old = convert(Lanes(self.dst.dtype, 1, self.nodes, [before()]), dtype, False)
+            made = self._compute(self.op, [old, made])
+        return convert(made, self.dst.dtype, False).single(0)
+
+    def _compute(self, op: str, values: list[Lanes]) -> Lanes:
+        dtype = values[0].dtype
+        inner = compute_dtype(op, dtype)
+        assert inner is not None
+        return convert(compute(op, [convert(v, inner, False) for v in values], False), dtype, False)
+
+    @property
+    def accumulates(self) -> bool:
+        flag = self.c.call.operand("accum")
+        return bool(flag.value if isinstance(flag, IntImm) else flag)
+
+    def to_register(self, value: Value, byte: int) -> None:
+        word = Word(self.dst.root, byte // 4)
+
+        def before() -> Value:
+            if self.dst.bits == 32:
+                return word
+            halves = (Temp("b16"), Temp("b16"))
+            self.nodes.append(instruction("mov.b32", halves, word))
+            return self._byte_of(halves[byte % 4 // 2], byte)
+
+        result = self.finish(value, before if self.accumulates else None)
+        if self.dst.bits == 32:
+            self.nodes.append(instruction("mov.b32", word, result))
+            return
+        wide = Temp("b32")
+        self.nodes.append(instruction("mov.b32", wide, (result, result)))
+        self.nodes.append(instruction("bfi.b32", word, wide, word, byte % 4 * 8, self.dst.bits))
+
+    def _byte_of(self, half: Temp, byte: int) -> Value:
+        if self.dst.bits == 16 or byte % 2 == 0:
+            return half
+        high = Temp("b16")
+        self.nodes.append(instruction("shr.b16", high, half, 8))
+        return high
+
+    def to_memory(self, value: Value, at: Memory) -> None:
+        def before() -> Value:
+            old = Temp(SINGLE[self.dst.bits])
+            self.nodes.append(instruction(access("ld", self.dst.root.space, self.dst.bits // 8), old, at))
+            return old
+
+        result = self.finish(value, before if self.accumulates else None)
+        self.nodes.append(instruction(access("st", self.dst.root.space, self.dst.bits // 8), at, result))
+
+    def address(self, o: Operand, element: Expr) -> Memory:
+        return Memory(o.root, self.c.resolve(o.byte_offset(element)))
+
+    def guarded(self, condition: Expr | None, write: Callable[[], None]) -> None:
+        """Do what ``write`` emits where the condition holds."""
+        if condition is None:
+            write()
+            return
+        outer, self.nodes = self.nodes, []
+        write()
+        inner, self.nodes = self.nodes, outer
+        self.nodes.append(If(condition, tuple(inner)))
+
+
+_WAYS: dict[str, Callable[[ReduceCode, list[Value]], Value]] = {
+    "serial": ReduceCode.one_by_one, "packed": ReduceCode.in_pairs, "three": ReduceCode.in_threes,
+}  # fmt: skip
+
+
+# -- registers ---------------------------------------------------------------------------------------------------------
+
+
+def emit_registers(c: CallContext, way: str) -> Block:
+    share = register_share(c)
+    assert isinstance(share, RegisterShare)
+    code = ReduceCode(c, way)
+    reader = _RegisterReader(code)
+    parts = [[reader.value(b) for b in group] for group in share.groups]
+    done = [code.across(code.combine(values), share.flips) for values in parts]
+    if code.dst.root.space == "local":
+        places = result_bytes(c, share)
+        assert not isinstance(places, str)
+        for value, byte in zip(done, places):
+            code.to_register(value, byte)
+        return tuple(code.nodes)
+    condition = None
+    if share.copies:
+        tid = c.launch.flat_tid()
+        condition = binary(EQ, tid & share.copies, 0)
+
+    def write() -> None:
+        for g, value in enumerate(done):
+            row = thread_expr(c, share.threads, share.rows[:, g])
+            assert row is not None
+            code.to_memory(value, code.address(code.dst, row))
+
+    code.guarded(condition, write)
+    return tuple(code.nodes)
+
+
+class _RegisterReader:
+    """Elements of the source's registers as values of the accumulator's dtype."""
+
+    def __init__(self, code: ReduceCode) -> None:
+        self.code = code
+        self.halves: dict[int, tuple[Temp, Temp]] = {}
+        self.copied: dict[int, Value] = {}
+
+    def value(self, byte: int) -> Value:
+        src, nodes = self.code.src, self.code.nodes
+        if src.bits == 32:
+            raw: Value = Word(src.root, byte // 4)
+            if src.root == self.code.dst.root:  # the result may overwrite it
+                saved = Temp("b32")
+                nodes.append(instruction("mov.b32", saved, raw))
+                raw = saved
+        else:
+            index = byte // 4
+            if index not in self.halves:
+                self.halves[index] = (Temp("b16"), Temp("b16"))
+                nodes.append(instruction("mov.b32", self.halves[index], Word(src.root, index)))
+            raw = self.halves[index][byte % 4 // 2]
+            if src.bits == 8 and byte % 2:
+                high = Temp("b16")
+                nodes.append(instruction("shr.b16", high, raw, 8))
+                raw = high
+        return convert(Lanes(src.dtype, 1, nodes, [raw]), self.code.inner, False).single(0)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def vector_of(c: CallContext, share: MemoryShare, test: Callable[[CallContext, Operand, int], str | None]) -> int:
+    """Elements of a row that one access can read: consecutive, a multiple for every lane, contiguous and aligned."""
+    src = c.inputs[0]
+    length = share.members.shape[1]
+    for n in (16, 8, 4, 2):
+        width = n * src.bits // 8
+        if width > 16 or length % (n * share.group):
+            continue
+        runs = share.members.reshape(len(share.members), -1, n)
+        if (runs != runs[:, :, :1] + np.arange(n)).any() or (runs[:, :, 0] % n).any():
+            continue
+        if test(c, src, width) is None:
+            return n
+    return 1
+
+
+def _vector(c: CallContext, share: MemoryShare) -> int:
+    from ..conditions.vectors import aligned, contiguous
+
+    key = ("reduce vector", share.group)
+    if key not in c.memo:
+        c.memo[key] = vector_of(c, share, lambda c, o, w: contiguous(c, o, w) or aligned(c, o, w))
+    found: int = c.memo[key]
+    return found
+
+
+def emit_memory(c: CallContext, group: int) -> Block:
+    share = memory_share(c, group)
+    assert isinstance(share, MemoryShare)
+    code = ReduceCode(c, "serial")
+    vector = _vector(c, share)
+    reads = share.members.shape[1] // (vector * group)
+    flips = [1 << b for b in range(group.bit_length() - 1)]
+    lane = c.launch.flat_tid() % group if group > 1 else None
+    done = []
+    for i in range(share.rows.shape[1]):
+        row = _row_expr(c, share, i)
+        values: list[Value] = []
+        for j in range(reads):
+            q = j * group * vector if lane is None else (lane + j * group) * vector
+            values += _read(code, row, q, vector)
+        done.append((row, code.across(code.combine(values), flips)))
+    if code.dst.root.space == "local":
+        places = held_rows(c, share.threads, share.rows)
+        assert not isinstance(places, str)
+        for (_, value), byte in zip(done, places):
+            code.to_register(value, byte)
+        return tuple(code.nodes)
+    for i, (row, value) in enumerate(done):
+        code.guarded(_writes(c, share, i), lambda r=row, v=value: code.to_memory(v, code.address(code.dst, r)))  # type: ignore[misc]
+    return tuple(code.nodes)
+
+
+def _row_expr(c: CallContext, share: MemoryShare, i: int) -> Expr:
+    """The number of a thread's i-th row, never beyond the last."""
+    if not share.dealt:
+        row = thread_expr(c, share.threads, share.rows[:, i])
+        assert row is not None
+        return row
+    per_round = c.participants // share.group
+    row = c.rank() // share.group + i * per_round
+    if (i + 1) * per_round > len(share.members):
+        from ...ir import Min
+
+        row = binary(Min, row, len(share.members) - 1)
+    return row
+
+
+def _writes(c: CallContext, share: MemoryShare, i: int) -> Expr | None:
+    """Where a thread is the one that writes its i-th row."""
+    per_round = c.participants // share.group
+    condition: Expr | None = None
+    if share.group > 1:
+        condition = binary(EQ, c.launch.flat_tid() % share.group, 0)
+    rest = len(share.members) - i * per_round
+    if rest < per_round:
+        inside = c.rank() < rest * share.group
+        from ...ir.arith import logical_and
+
+        condition = inside if condition is None else logical_and(condition, inside)
+    return condition
+
+
+def _read(code: ReduceCode, row: Expr, q: Expr | int, vector: int) -> list[Value]:
+    """``vector`` elements of a row from the q-th on, in the accumulator's dtype."""
+    src, c, nodes = code.src, code.c, code.nodes
+    axes = axes_of(c)
+    assert not isinstance(axes, str)
+    kept = [d for d in range(len(src.extents)) if d not in axes]
+    from ...ir import const
+
+    row_digits = iter(digits(row, tuple(src.extents[d] for d in kept)))
+    inner = iter(digits(const(q), tuple(src.extents[d] for d in axes)))
+    coords = [r.min + (next(inner) if d in axes else next(row_digits)) for d, r in enumerate(src.region.region)]
+    at = Memory(src.root, c.resolve(src.storage.byte_offset(src.buffer, coords)))
+    width = vector * src.bits // 8
+    made = Lanes(src.dtype, vector, nodes)
+    opcode = access("ld", src.root.space, width)
+    if width < 4:
+        register = Temp("b16")
+        nodes.append(instruction(opcode, register, at))
+        (made.singles if vector == 1 else made.pairs)[0] = register
+    else:
+        words = tuple(Temp("b32") for _ in range(ACCESS[width][1]))
+        nodes.append(instruction(opcode, words if len(words) > 1 else words[0], at))
+        _spread(made, words)
+    brought = convert(made, code.inner, True)
+    return [brought.single(k) for k in range(vector)]
+
+
+def _spread(made: Lanes, words: Sequence[Temp]) -> None:
+    """Put the words of an access into the lanes' registers."""
+    bits = dt.bits(made.dtype)
+    if bits == 32:
+        made.singles = list(words)
+    elif bits == 16:
+        made.pairs = list(words)
+    else:
+        for k, word in enumerate(words):
+            low, high = Temp("b16"), Temp("b16")
+            made.emit("mov.b32", (low, high), word)
+            made.pairs[2 * k : 2 * k + 2] = [low, high]
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def _memo(c: CallContext, key: tuple[object, ...], make: Callable[[], Block]) -> Block:
+    if key not in c.memo:
+        c.memo[key] = make()
+    block: Block = c.memo[key]
+    return block
+
+
+def _registers(way: str) -> Callable[[CallContext, tuple[int, ...]], Block]:
+    return lambda c, p: _memo(c, ("reduce", way), lambda: emit_registers(c, way))
+
+
+def _memory(c: CallContext, p: tuple[int, ...]) -> Block:
+    return _memo(c, ("reduce memory", *p), lambda: emit_memory(c, p[0]))
+
+
+def _priced(emit: Callable[[CallContext, tuple[int, ...]], Block]) -> Callable[[CallContext, tuple[int, ...]], Price]:
+    return lambda c, p: price_block(c, emit(c, p))
+
+
+REDUCTIONS = (
+    *(Variant(node, (), _priced(_registers(way)), _registers(way))
+      for node, way in (("Reduce", "serial"), ("ReducePacked", "packed"), ("ReduceThree", "three"))),
+    Variant("ReduceMemory", ("group",), _priced(_memory), _memory),
+)  # fmt: skip
