@@ -264,7 +264,10 @@ N, K, M = (Var(name, "int32") for name in "nkm")
     ],
 )
 def test_symbolic_layouts_are_proved_equal(a: Layout, b: Layout) -> None:
-    assert symbolic.equal(a, b).status == "equal"
+    found = symbolic.equal(a, b)
+    assert found.status == "equal"
+    assert check(found).ok
+    assert Verdict.from_json(json.loads(json.dumps(found.to_json()))).claim == found.claim
 
 
 def test_symbolic_layouts_are_refuted_with_numbers() -> None:
@@ -272,6 +275,8 @@ def test_symbolic_layouts_are_refuted_with_numbers() -> None:
     assert found.status == "different"
     assert found.counterexample is not None
     assert {"m", "n", "flat"} <= set(found.counterexample)
+    assert check(found).ok
+    assert not check(replace(found, counterexample={**found.counterexample, "flat": 0})).ok
     one = ComposeLayout(SwizzleLayout(3, 3, 3), TileLayout(S[(N, 64) : (64, 1)]))
     two = ComposeLayout(SwizzleLayout(3, 2, 3), TileLayout(S[(N, 64) : (64, 1)]))
     assert symbolic.equal(one, two).status == "different"

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ProofError
 from ..ir.index import EvaluationError, evaluate, evaluate_many, parse
 from . import layout_meaning as meaning
 from .validate import Validator
-from .verdict import Enumeration, IndexClaim, LayoutClaim, Matrix, Verdict
+from .verdict import AxisClaims, Enumeration, IndexClaim, LayoutClaim, Matrix, Structural, Verdict
 
 POINTS = 1 << 18
 SAMPLES = 200
@@ -44,6 +44,8 @@ def check(verdict: Verdict) -> Checked:
         raise ProofError("check: an unknown verdict has no evidence", hint="its smtlib text can be given to any solver")
     if isinstance(verdict.claim, IndexClaim):
         return _index(verdict, verdict.claim)
+    if isinstance(verdict.claim, AxisClaims):
+        return _axis_claims(verdict, verdict.claim)
     return _LAYOUT[verdict.claim.question](verdict, verdict.claim)
 
 
@@ -69,6 +71,31 @@ def _index(verdict: Verdict, claim: IndexClaim) -> Checked:
     if size <= POINTS:
         return _everywhere(claim, ranges, size)
     return _asked_otherwise(verdict, claim, ranges)
+
+
+def _axis_claims(verdict: Verdict, claim: AxisClaims) -> Checked:
+    if verdict.status == "equal":
+        how = []
+        complete = True
+        for name, part in claim.parts:
+            again = replace(verdict, claim=part, certificate=Structural("one axis"), decided_by="integers")
+            found = _index(again, part)
+            if not found.ok:
+                return Checked(False, f"{name}: {found.how}")
+            how.append(f"{name}: {found.how}")
+            complete = complete and found.complete
+        return Checked(True, "; ".join(how), complete)
+    point = dict(verdict.counterexample or {})
+    point["x"] = point.get("flat", 0)
+    point.update({f"c{d}": c for d, c in enumerate(point.pop("coordinate", ()))})
+    for name, part in claim.parts:
+        try:
+            if all(lo <= point[n] <= hi for n, lo, hi in part.ranges) and all(evaluate(f, point) for f in part.assume):
+                if evaluate(part.before, point) != evaluate(part.after, point):
+                    return Checked(True, f"{name} differs at the counterexample")
+        except (KeyError, EvaluationError) as error:
+            return Checked(False, f"{name}: {error}")
+    return Checked(False, "the sides agree at the counterexample")
 
 
 def _refutation(verdict: Verdict, claim: IndexClaim, ranges: Mapping[str, tuple[int, int]]) -> Checked:

@@ -25,7 +25,7 @@ from . import layouts
 from .obligations import Goal, Obligation
 from .prover import certificate, integers
 from .validate import Validator
-from .verdict import Certificate, Lemmas, NormalForm, Verdict
+from .verdict import AxisClaims, Certificate, IndexClaim, Lemmas, NormalForm, Verdict
 
 Bounds = Mapping[Any, tuple[int, int]]
 SAMPLES = 40
@@ -48,6 +48,10 @@ def equal(
     names elements by coordinates, which are in its extents.  Copies must be the same on both sides.
     """
     space = _Space(a, b, shape, ranges or {}, assume)
+    return replace(_equal(a, b, space, rlimit), claim=space.claims())
+
+
+def _equal(a: Layout, b: Layout, space: _Space, rlimit: int | None) -> Verdict:
     if normal_form(a).layout == normal_form(b).layout:
         return Verdict("equal", "normal form", certificate=NormalForm(str(normal_form(a).layout)))
     refuted = space.refute()
@@ -134,6 +138,26 @@ class _Space:
             out += [("le", 0, c), ("lt", c, e)]
         return out + self.assume
 
+    def claims(self) -> AxisClaims:
+        """The equations as claims about index terms within the ranges."""
+        ranges, inside = self.box()
+        parts = []
+        for name, before, after in self.equations():
+            facts = (*self.assume, *inside)
+            used = names(before, after, *facts)
+            box = tuple((n, lo, hi) for n, (lo, hi) in sorted(ranges.items()) if n in used)
+            parts.append((name, IndexClaim(before, after, box, facts)))
+        return AxisClaims(tuple(parts))
+
+    def box(self) -> tuple[dict[str, tuple[int, int]], list[Term]]:
+        """Ranges of all variables, coordinates too; and that coordinates are inside symbolic extents."""
+        _, extents = self.coordinates()
+        ranges = dict(self.bounds)
+        table = Validator(ranges).table
+        for c, e in extents.items():
+            ranges[c] = (0, max(0, table.interval[table.add(e)][1] - 1))
+        return ranges, [("lt", c, e) for c, e in extents.items() if not isinstance(e, int)]
+
     def proved(self, name: str, before: Term, after: Term) -> Verdict | None:
         """On unbounded integers; None if that doesn't decide."""
         goal = Goal(name, ("eq", before, after))
@@ -149,12 +173,7 @@ class _Space:
 
     def validated(self, before: Term, after: Term, rlimit: int | None) -> Verdict:
         """Within the ranges, by the index portfolio."""
-        _, extents = self.coordinates()
-        ranges = dict(self.bounds)
-        table = Validator(ranges).table
-        for c, e in extents.items():
-            ranges[c] = (0, max(0, table.interval[table.add(e)][1] - 1))
-        inside: list[Term] = [("lt", c, e) for c, e in extents.items() if not isinstance(e, int)]
+        ranges, inside = self.box()
         return Validator(ranges, assume=[*self.assume, *inside], rlimit=rlimit).compare(before, after)
 
     def refute(self, seed: int = 4) -> Verdict | None:

@@ -162,7 +162,24 @@ class LayoutClaim:
         )
 
 
-Claim = IndexClaim | LayoutClaim
+@dataclass(frozen=True)
+class AxisClaims:
+    """Equality of symbolic layouts, axis by axis: all of ``parts`` (name, claim) hold.  In a counterexample ``flat`` is
+    the variable x of the parts, ``coordinate`` their c0, c1 …"""
+
+    parts: tuple[tuple[str, IndexClaim], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict with ``kind: axes``."""
+        return {"kind": "axes", "parts": [[name, part.to_json()] for name, part in self.parts]}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> AxisClaims:
+        """The claims that ``to_json`` wrote."""
+        return AxisClaims(tuple((str(name), IndexClaim.from_json(part)) for name, part in data["parts"]))
+
+
+Claim = IndexClaim | LayoutClaim | AxisClaims
 
 
 @dataclass(frozen=True)
@@ -232,7 +249,10 @@ class Verdict:
         if values.get("certificate") is not None:
             values["certificate"] = certificate_from_json(values["certificate"])
         if values.get("claim") is not None:
-            kind = IndexClaim if values["claim"].get("kind") == "index" else LayoutClaim
+            kinds: dict[str, Any] = {"index": IndexClaim, "layout": LayoutClaim, "axes": AxisClaims}
+            kind = kinds.get(values["claim"].get("kind"))
+            if kind is None:
+                raise ProofError(f"verdict: the claim's kind {values['claim'].get('kind')!r} is none of {', '.join(kinds)}")
             values["claim"] = kind.from_json(values["claim"])
         return Verdict(**values)
 
