@@ -309,10 +309,10 @@ class ScriptPrinter(BufferPrinter):
         if s.loop_var.dtype != s.min.dtype:
             raise IRError(f"loop variable '{s.loop_var.name}' is {s.loop_var.dtype}, but its range is {s.min.dtype}")
         keywords: list[str] = []
-        stop = s.min + s.extent
-        if s.min.dtype == s.extent.dtype and difference(stop, s.min) == s.extent:
+        if s.min.dtype == s.extent.dtype and difference(s.min + s.extent, s.min) == s.extent:
             from_zero = s.min == IntImm("int32", 0) and s.extent.dtype == "int32"
-            positional = [self.text(stop)] if from_zero else [self.text(s.min), self.text(stop)]
+            stop = self.text(s.min + s.extent)
+            positional = [stop] if from_zero else [self.text(s.min), stop]
         else:
             positional = [self.text(s.min)]
             keywords.append(f"extent={self.text(s.extent)}")

@@ -64,6 +64,8 @@ def _loop(
         if isinstance(thread, str):
             binding = IterVar(None, Var("iter", PrimType("int32")), "ThreadIndex", thread)
     size = difference(high, low) if extent is None else as_expr(extent)
+    if not dt.is_integer(size.dtype):
+        raise IRError(f"the extent of a loop must be an integer, got {size.dtype}")
     return {
         "loop_var": new_var(PrimType(low.dtype)), "min": low, "extent": size, "kind": kind,
         "thread_binding": binding, "annotations": attribute_value(dict(annotations or {}), "an annotation of a loop"),

@@ -10,6 +10,7 @@ from .. import ir
 from .. import layout as layouts
 from ..errors import IRError
 from ..ir import Buffer, BufferRegion
+from ..ir import dtype as dt
 from ..ir.linear import difference
 from . import buffers, control, macros, math, meta, pools, scopes, tile, values
 from .builder import current, else_frame, then_frame
@@ -52,13 +53,20 @@ class _RangeMaker:
     """``Tx.Range(begin, end)`` and ``Tx.Range.from_min_extent(begin, extent)``."""
 
     def __call__(self, begin: Any, end: Any) -> ir.Range:
-        start = values.as_expr(begin)
-        return ir.Range(start, difference(values.as_expr(end), start))
+        start = _integer(begin)
+        return ir.Range(start, difference(_integer(end), start))
 
     @staticmethod
     def from_min_extent(begin: Any, extent: Any) -> ir.Range:
         """The range of ``extent`` values from ``begin`` on."""
-        return ir.Range(values.as_expr(begin), values.as_expr(extent))
+        return ir.Range(_integer(begin), _integer(extent))
+
+
+def _integer(value: Any) -> ir.Expr:
+    expr = values.as_expr(value)
+    if not dt.is_integer(expr.dtype):
+        raise IRError(f"a Range is of integers, got {expr.dtype}")
+    return expr
 
 
 def _comm_reducer(combiner: Callable[..., Any], identity: Any) -> ir.CommReducer:
