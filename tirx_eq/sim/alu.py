@@ -90,6 +90,8 @@ def multiply(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     if not accumulate:
         return lambda w, g: target(w, g, product(w, g)), ALU
     c = decoder.source(instr.operands[3], result)
+    if "sat" in instr.parts:
+        return lambda w, g: target(w, g, add_saturating(product(w, g), c(w, g))), ALU
     return lambda w, g: target(w, g, product(w, g) + c(w, g)), ALU
 
 
@@ -322,8 +324,11 @@ def permute(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 def lop3(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     operands = instr.operands
     destination = operands[0].first if isinstance(operands[0], Pair) else operands[0]
-    if isinstance(operands[0], Pair) or "BOOL" in instr.parts:
-        raise decoder.error("the .BoolOp form is not supported")
+    join = next((p for p in instr.parts if p in ("and", "or", "xor")), "")
+    if bool(join) != isinstance(operands[0], Pair):
+        raise decoder.error("d|p goes with .and, .or or .xor")
+    flag = decoder.target(operands[0].second, "pred") if isinstance(operands[0], Pair) else None
+    other = decoder.source(operands[5], "pred") if join else None
     a, b, c = (decoder.source(o, "u32") for o in operands[1:4])
     if not isinstance(operands[4], Imm) or not 0 <= operands[4].value < 256:
         raise decoder.error("the lookup table must be a constant in 0..255")
@@ -336,7 +341,11 @@ def lop3(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         for i in range(8):
             if lut >> i & 1:
                 result |= (x if i & 4 else ~x) & (y if i & 2 else ~y) & (z if i & 1 else ~z)
+        nonzero = result != 0
         target(w, g, result)
+        if flag and other:
+            ops = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+            flag(w, g, ops[join](nonzero, other(w, g)))
     return run, ALU
 
 
@@ -389,6 +398,112 @@ def dot4(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return run, ALU
 
 
+# -- narrow and packed integers -----------------------------------------------------------------------
+def multiply24(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """mul24 and mad24, .lo or .hi: 24-bit factors, bits 0-31 or 16-47 of the product."""
+    kind = kind_of(instr)
+    a, b = (decoder.source(o, kind) for o in instr.operands[1:3])
+    c = decoder.source(instr.operands[3], kind) if instr.parts[0] == "mad24" else None
+    target = decoder.target(instr.operands[0], kind)
+    upper, saturate = "hi" in instr.parts, "sat" in instr.parts
+
+    def narrow(v: Array) -> Array:
+        low = v.astype(np.int64) & 0xFFFFFF
+        return low - ((low >> 23) << 24) if kind == "s32" else low
+
+    def run(w: Wave, g: Group) -> None:
+        product = narrow(a(w, g)) * narrow(b(w, g))
+        value = product >> 16 if upper else product
+        value = ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+        if c is not None:
+            value = value + c(w, g).astype(np.int64)
+        if saturate:
+            value = np.clip(value, -(1 << 31), (1 << 31) - 1)
+        target(w, g, (value & 0xFFFFFFFF).astype(np.uint32).view(DTYPES[kind]))
+    return run, ALU
+
+
+def pairs16(function: Callable[[Array, Array], Array]) -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    """Factory for the packed 16-bit integer types u16x2 and s16x2."""
+    def build(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+        need(decoder, instr, 3)
+        dtype = np.uint16 if kind_of(instr) == "u16x2" else np.int16
+        a, b = (decoder.wide(o, "u32") for o in instr.operands[1:])
+        target = decoder.target(instr.operands[0], "u32")
+        relu = "relu" in instr.parts
+
+        def run(w: Wave, g: Group) -> None:
+            x, y = (np.ascontiguousarray(v(w, g)).view(dtype) for v in (a, b))
+            result = function(x, y)
+            if relu:
+                result = np.maximum(result, dtype(0))
+            target(w, g, result.astype(dtype).view(np.uint32))
+        return run, ALU
+    return build
+
+
+def extremum(function: Callable[[Array, Array], Array]) -> Callable[[Decoder, Instr], tuple[Run, int]]:
+    """min and max with .relu"""
+    def build(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+        if "relu" not in instr.parts:
+            return simple(function, 2)(decoder, instr)
+        return simple(lambda a, b: np.maximum(function(a, b), a.dtype.type(0)), 2)(decoder, instr)
+    return build
+
+
+def extend(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """szext.{clamp,wrap}: sign- or zero-extend from bit position b."""
+    kind = kind_of(instr)
+    a, b = (decoder.source(o, "u32") for o in instr.operands[1:3])
+    target = decoder.target(instr.operands[0], "u32")
+    wrap = "wrap" in instr.parts
+
+    def run(w: Wave, g: Group) -> None:
+        n = b(w, g).astype(np.int64)
+        n = n & 31 if wrap else np.minimum(n, 32)
+        value = a(w, g).astype(np.int64) & ((np.int64(1) << n) - 1)
+        if kind == "s32":
+            top = np.where(n > 0, (value >> np.maximum(n - 1, 0)) & 1, 0)
+            value = value - (top << n)
+        target(w, g, (value & 0xFFFFFFFF).astype(np.uint32))
+    return run, ALU
+
+
+def dot2(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """dp2a.{lo,hi}.atype.btype: two 16-bit by 8-bit products."""
+    kinds = instr.parts[-2:]
+    a, b = (decoder.wide(o, "u32") for o in instr.operands[1:3])
+    signed = "s32" in kinds
+    c = decoder.wide(instr.operands[3], "s32" if signed else "u32")
+    target = decoder.target(instr.operands[0], "s32" if signed else "u32")
+    first = 2 if "hi" in instr.parts else 0
+
+    def run(w: Wave, g: Group) -> None:
+        wide = np.ascontiguousarray(a(w, g)).view(np.int16 if kinds[0] == "s32" else np.uint16).reshape(-1, 2)
+        bytes_ = np.ascontiguousarray(b(w, g)).view(np.int8 if kinds[1] == "s32" else np.uint8).reshape(-1, 4)
+        total = c(w, g).astype(np.int64) + (wide.astype(np.int64) * bytes_[:, first : first + 2]).sum(axis=1)
+        target(w, g, (total & 0xFFFFFFFF).astype(np.uint32).view(np.int32 if signed else np.uint32))
+    return run, ALU
+
+
+def nth_set(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """fns.b32 d, mask, base, offset: the offset-th set bit of mask, counted from base."""
+    read = [decoder.wide(o, k) for o, k in zip(instr.operands[1:4], ("u32", "u32", "s32"))]
+    target = decoder.target(instr.operands[0], "u32")
+
+    def one(mask: int, base: int, offset: int) -> int:
+        if offset == 0:
+            return base if base < 32 and mask >> base & 1 else 0xFFFFFFFF
+        order = range(base, 32) if offset > 0 else range(min(base, 31), -1, -1)
+        found = [i for i in order if mask >> i & 1]
+        return found[abs(offset) - 1] if abs(offset) <= len(found) else 0xFFFFFFFF
+
+    def run(w: Wave, g: Group) -> None:
+        columns = [r(w, g).tolist() for r in read]
+        target(w, g, np.array([one(*row) for row in zip(*columns)], np.uint32))
+    return run, ALU
+
+
 def absolute(a: Array) -> Array:
     return np.where(a < 0, -a, a).astype(a.dtype)
 
@@ -404,9 +519,12 @@ ENTRIES = [
     *entry("sub", "sat", additive(np.subtract, sub_saturating), INT),
     *entry("add.cc sub.cc mad.lo.cc mad.hi.cc", "", carry, INT),
     *entry("addc subc madc", "cc lo hi", carry, INT),
-    *entry("mul mad", "lo hi wide", multiply, INT),
+    *entry("mul mad", "lo hi wide sat", multiply, INT),
     *entry("div", "", simple(divide, 2), INT), *entry("rem", "", simple(remainder, 2), INT),
-    *entry("min", "relu", simple(np.minimum, 2), INT), *entry("max", "", simple(np.maximum, 2), INT),
+    *entry("min", "relu", extremum(np.minimum), INT), *entry("max", "relu", extremum(np.maximum), INT),
+    *entry("add", "u16x2 s16x2", pairs16(np.add)), *entry("min", "u16x2 s16x2 relu", pairs16(np.minimum)),
+    *entry("max", "u16x2 s16x2 relu", pairs16(np.maximum)), *entry("mul24 mad24", "lo hi sat u32 s32", multiply24),
+    *entry("szext", "clamp wrap u32 s32", extend), *entry("dp2a", "lo hi u32 s32", dot2), *entry("fns", "b32", nth_set),
     *entry("abs", "", simple(absolute, 1), INT), *entry("neg", "", simple(np.negative, 1), INT),
     *entry("sad", "", simple(sad, 3), INT),
     *entry("and", "", logic(np.bitwise_and, 2), LOGIC), *entry("or", "", logic(np.bitwise_or, 2), LOGIC),
@@ -415,7 +533,7 @@ ENTRIES = [
     *entry("shl shr", "", shift, TYPES), *entry("popc", "", counted(popcount), BITS),
     *entry("clz", "", counted(leading), BITS), *entry("bfind", "shiftamt", find, INT),
     *entry("brev", "", simple(reverse, 1), BITS), *entry("bfe", "", extract, INT), *entry("bfi", "", insert, BITS),
-    *entry("prmt", "b32 f4e b4e rc8 ecl ecr rc16", permute), *entry("lop3", "b32", lop3),
+    *entry("prmt", "b32 f4e b4e rc8 ecl ecr rc16", permute), *entry("lop3", "and or xor b32", lop3),
     *entry("shf", "l r wrap clamp b32", funnel), *entry("bmsk", "clamp wrap b32", mask),
     *entry("dp4a", "s32 u32", dot4),
 ]

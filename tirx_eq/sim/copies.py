@@ -179,15 +179,19 @@ def bulk_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     to = global_address(decoder, instr.operands[0])
     size = decoder.wide(instr.operands[2], "u32")
     combine = reduction(decoder, instr)
+    masked = "cp_mask" in instr.parts
+    byte_mask = decoder.wide(instr.operands[-1], "u16") if masked else None
 
     def run(w: Wave, g: Group) -> None:
-        for row, dst, src, n in each_row(g, to(w, g), source(w, g), size(w, g)):
+        masks = byte_mask(w, g) if byte_mask else np.full(g.n, 0xFFFF)
+        for row, dst, src, n, mask in each_row(g, to(w, g), source(w, g), size(w, g), masks):
             if n % 16 or n <= 0:
                 w.report("alignment", f"bulk copy of {n} bytes: the size must be a positive multiple of 16", row=row,
                          fatal=True)
-            one(w, row, dst, src, n)
+            one(w, row, dst, src, n, mask)
 
-    def one(w: Wave, row: int, dst: int, src: int, n: int) -> None:
+    def one(w: Wave, row: int, dst: int, src: int, n: int, mask: int) -> None:
+        chosen = np.array([mask >> (i % 16) & 1 for i in range(n)], bool)
         flat = flat_of(w, row, src, n, 16, False)
         target = int(w.global_flat(np.array([dst]), np.array([row]), n, 16)[0])
         view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
@@ -201,9 +205,9 @@ def bulk_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         def write(payload: Array, event: tuple[int, int]) -> None:
             data = w.context.buffers.data
             if combine is None:
-                cells = global_cells(w, np.arange(target, target + n))
-                w.checker.async_access(w.context.shadow, cells, cluster, view, event, True, what)
-                data[target : target + n] = payload
+                places = np.arange(target, target + n)[chosen]
+                w.checker.async_access(w.context.shadow, global_cells(w, places), cluster, view, event, True, what)
+                data[places] = payload[chosen]
             else:
                 combine(data, np.arange(target, target + n), payload)
         queue_store(w, instr, row, read, write, what)
@@ -456,8 +460,8 @@ ENTRIES = [
     *entry("cp.async.bulk.shared::cluster.global cp.async.bulk.shared::cta.global",
            f"mbarrier::complete_tx::bytes multicast::cluster {HINT}", bulk_load),
     *entry("cp.async.bulk.shared::cluster.shared::cta", "mbarrier::complete_tx::bytes", bulk_load),
-    *entry("cp.async.bulk.global.shared::cta", f"bulk_group {HINT}", bulk_store),
+    *entry("cp.async.bulk.global.shared::cta", f"bulk_group {HINT} cp_mask", bulk_store),
     *entry("cp.reduce.async.bulk.global.shared::cta", f"bulk_group {HINT} {REDUCE} {TYPES}", bulk_store),
-    *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tensor {HINT}", prefetch),
+    *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tile::gather4 tensor {HINT}", prefetch),
     *entry("cp.async.bulk.commit_group", "", bulk_commit), *entry("cp.async.bulk.wait_group", "read", bulk_wait),
 ]

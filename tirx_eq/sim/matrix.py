@@ -78,6 +78,18 @@ def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return aligned(run_load if loads else run_store), SYNC
 
 
+def move_matrix(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """movmatrix.sync.aligned.m8n8.trans.b16: transpose an 8x8 matrix spread over a warp."""
+    source = decoder.wide(instr.operands[1], "u32")
+    target = decoder.target(instr.operands[0], "u32")
+
+    def run(w: Wave, g: Group) -> None:
+        whole_warps(w, g)
+        matrix = np.ascontiguousarray(source(w, g)).view(np.uint16).reshape(-1, 8, 8)
+        target(w, g, np.ascontiguousarray(matrix.swapaxes(1, 2)).view(np.uint32).reshape(-1))
+    return aligned(run), SYNC
+
+
 # -- mma.sync -----------------------------------------------------------------------------------------
 PER_REGISTER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}
 
@@ -251,6 +263,7 @@ def wmma_mma(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 SHAPES = "m16n8k4 m16n8k8 m16n8k16 m16n8k32"
 ENTRIES = [
     *entry("ldmatrix stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", matrix_access),
+    *entry("movmatrix.sync", "aligned m8n8 trans b16", move_matrix),
     *entry("mma.sync", f"aligned {SHAPES} row col f32 f16 bf16 tf32 s32 s8 u8 e4m3 e5m2 kind::f8f6f4", mma_sync),
     *entry("wmma.load wmma.store", "a b c d sync aligned row col m16n16k16 global shared f16 f32", wmma_memory),
     *entry("wmma.mma", "sync aligned row col m16n16k16 f16 f32", wmma_mma),

@@ -201,7 +201,7 @@ def arrive(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                     take = 1
                 chosen = mine[start : start + take]
                 start += take
-                phases[chosen] = barrier.phase
+                phases[chosen] = barrier.phase | barrier.pending << 32
                 rows = g.idx[chosen]
                 w.current_row = int(rows[0])
                 n = int(amount[chosen].sum())
@@ -247,7 +247,7 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 asked = int(which[i])
                 if by_parity and asked > 1:
                     w.report("isa", f"phase parity {asked} is neither 0 nor 1", row=row)
-                done = (barrier.phase & 1) != (asked & 1) if by_parity else barrier.phase > asked
+                done = (barrier.phase & 1) != (asked & 1) if by_parity else barrier.phase > asked & 0xFFFFFFFF
                 if done:
                     ready[i] = True
                     w.spun.pop(row, None)
@@ -279,7 +279,10 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 
 def pending_count(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    raise decoder.error("mbarrier.pending_count reads an opaque state and is not supported")
+    """The pending count that a state token was taken at (here: its upper 32 bits)."""
+    state = decoder.source(instr.operands[1], "u64")
+    target = decoder.target(instr.operands[0], "u32")
+    return lambda w, g: target(w, g, (state(w, g) >> np.uint64(32)).astype(np.uint32)), ALU
 
 
 SCOPES = "release acquire relaxed cta cluster gpu shared shared::cta shared::cluster b64"

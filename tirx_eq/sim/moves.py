@@ -72,12 +72,15 @@ def set_value(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     function = compare(words[0], kind)
     read = float_source if kind in FLOATS else Decoder.source
     a, b = (read(decoder, o, kind) for o in instr.operands[1:3])
-    if len(words) > 1:
-        raise decoder.error("the form with a boolean operator is not supported")
+    join = words[1] if len(words) > 1 else ""
+    extra = decoder.source(instr.operands[3], "pred") if join else None
+    ops = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
     target = decoder.target(instr.operands[0], result_kind)
 
     def run(w: Wave, g: Group) -> None:
         true = np.broadcast_to(function(a(w, g), b(w, g)), (g.n,))
+        if extra:
+            true = ops[join](true, extra(w, g))
         if result_kind == "f32":
             target(w, g, true.astype(np.float32))
         else:
@@ -200,7 +203,7 @@ def repack(decoder: Decoder, instr: Instr, kind: str) -> tuple[Run, int]:
 
 ENTRIES = [
     *entry("setp", " ".join(COMPARE) + " equ neu ltu leu gtu geu num nan and or xor ftz", setp, TYPES - {"pred"}),
-    *entry("set", " ".join(COMPARE) + " equ neu ltu leu gtu geu num nan ftz", set_value, TYPES - {"pred"}),
+    *entry("set", " ".join(COMPARE) + " equ neu ltu leu gtu geu num nan and or xor ftz", set_value, TYPES - {"pred"}),
     *entry("selp", "", select, TYPES - {"pred"}), *entry("slct", "ftz", select_sign, TYPES - {"pred"}),
     *entry("mov", "", move, TYPES),
 ]
