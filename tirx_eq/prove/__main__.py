@@ -6,9 +6,10 @@ import argparse
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 
 from ..errors import TirxError
-from .records import Record, check, run, subjects, write_records
+from .records import Record, check, read_records, run, subjects, write_records
 from .theorems import check_theorems, prove_theorem, theorems, write_theorems
 
 
@@ -16,7 +17,8 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code 0 if all is proved and recorded, 1 if not, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m tirx_eq.prove", description=__doc__)
     parser.add_argument("--rule", action="append", default=[], help="only this rule (may be repeated)")
-    parser.add_argument("--write", action="store_true", help="write the records of proofs/ anew")
+    parser.add_argument("--write", action="store_true", help="write records: prove rules that are new or have changed")
+    parser.add_argument("--all", action="store_true", help="with --write: prove every rule again")
     parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
     parser.add_argument("--theorems", action="store_true", help="the theorems on swizzles, data paths and fragments instead")
     parser.add_argument("--mutants", action="store_true", help="judge every mutant of the rules (many minutes)")
@@ -29,12 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         return _mutants(args.rule, args.jobs)
     try:
         if args.write:
-            found = subjects()
-            proofs = run(found, args.jobs)
-            write_records([Record.of(s, p) for s, p in zip(found, proofs)])
-            for p in proofs:
-                if not p.ok:
-                    print(f"{p.rule}: {p.verdict}: {p.detail}", file=sys.stderr)
+            _write(args.all, args.jobs)
         report = check(recompute=not (args.no_recompute or args.write), names=args.rule, jobs=args.jobs)
     except TirxError as error:
         print(error, file=sys.stderr)
@@ -51,6 +48,24 @@ def main(argv: list[str] | None = None) -> int:
     for problem in report.problems:
         print(f"PROBLEM {problem}", file=sys.stderr)
     return 0 if report.ok else 1
+
+
+def _write(everything: bool, jobs: int) -> None:
+    found = subjects()
+    kept: dict[str, Record] = {}
+    if not everything:
+        digests = {s.name: s.digest for s in found}
+        kept = {r.rule: r for r in read_records() if r.digest == digests.get(r.rule) and r.verdict in ("proved", "no claim")}
+    todo = [s for s in found if s.name not in kept]
+    proofs = {p.rule: p for p in run(todo, jobs)}
+    for p in proofs.values():
+        if not p.ok:
+            print(f"{p.rule}: {p.verdict}: {p.detail}", file=sys.stderr)
+    records = [
+        Record.of(s, proofs[s.name]) if s.name in proofs else replace(kept[s.name], termination=s.termination) for s in found
+    ]
+    write_records(records)
+    print(f"{len(proofs)} rules proved, {len(kept)} records kept")
 
 
 def _theorems(write: bool, recompute: bool) -> int:
