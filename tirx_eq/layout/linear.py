@@ -79,6 +79,11 @@ class LinearMap:
             if self.offset[k] or any(c[k] for c in self.columns) or any(c[k] for c in self.free)
         ]
         axes = tuple(self.axes[k] for k in used)
+        if not self.free:
+            if len(used) == len(self.axes):
+                return self
+            rest = tuple(tuple(c[k] for k in used) for c in self.columns)
+            return LinearMap(axes, tuple(self.offset[k] for k in used), rest)
         width = 1 + max([1, *(abs(v).bit_length() for v in self._values())])
 
         def packed(vector: Sequence[int]) -> int:

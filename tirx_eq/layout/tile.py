@@ -90,7 +90,11 @@ class TileLayout(Layout):
         return False
 
     def is_constant(self) -> bool:
-        return all(isinstance(v, int) for v in self._values())
+        found: bool | None = self.__dict__.get("_constant")
+        if found is None:
+            found = all(isinstance(v, int) for v in self._values())
+            object.__setattr__(self, "_constant", found)
+        return found
 
     def _values(self) -> Iterator[Value]:
         for i in (*self.shard, *self.replica):
