@@ -48,8 +48,9 @@ class Comparison:
 
 
 def is_exact(kind: str, record: Record) -> bool:
-    """Whether bits must agree: whole numbers in, and no function that the target only approximates."""
-    return kind == "integers" and not record.approximate
+    """Whether bits must agree: no function that the target only approximates, and no sum in an order of its own (or
+    whole numbers in, for which the order makes no difference)."""
+    return not record.approximate and (kind == "integers" or not record.terms)
 
 
 def compare(
@@ -86,11 +87,12 @@ def compare(
 
 def tolerance(expected: Any, dtype: np.dtype[Any], record: Record) -> Any:
     """The error allowed per element: two roundings to the dtype, the error of float32 sums in any order
-    (terms · 2⁻²⁴ · the sum of magnitudes), and of approximate functions."""
+    (terms · 2⁻²⁴ · the sum of magnitudes), of approximate functions (relative), and 2⁻²⁰ of the largest element for
+    what is left after cancellation."""
     finite = np.where(np.isfinite(expected), np.abs(expected), 0.0)
     largest = float(finite.max()) if finite.size else 0.0
     sums = (record.terms + 2) * UNIT * record.magnitude
-    functions = APPROXIMATE * largest if record.approximate else 16 * UNIT * largest
+    functions = 16 * UNIT * largest + (APPROXIMATE * finite if record.approximate else 0.0)
     return 2 * _epsilon(dtype) * finite + sums + functions
 
 
