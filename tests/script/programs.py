@@ -319,6 +319,7 @@ def fused_tiles(A: T.Buffer((64,), "float32"), r: T.Buffer((1,), "float32")):
     with Tx.compose_op():
         Tx.add(A[0:32], A[0:32], 2.0)
         Tx.exp(A[0:32], A[0:32])
+    Tx.reduce_negate(r[0:1], A[0:32], "sum")
     Tx.memset(A[0:32], 0)
 ''')
 
