@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,28 @@ def test_two_level_symbolic_radix(before: str, after: str, assume: list[str]) ->
     assert found.decided_by == "lemmas"
     wrong = validate(parse(before), ("add", parse(after), 1), ranges, assume=[parse(f) for f in assume])
     assert wrong.status == "different"
+
+
+def test_a_term_of_many_pieces_does_not_hang() -> None:
+    """Nested minima, divisions and selections fall into more pieces than isl can handle; its limit ends the attempt."""
+    pytest.importorskip("islpy")
+    rng = random.Random(3)
+
+    def term(depth: int):  # type: ignore[no-untyped-def]
+        if depth == 0:
+            return rng.choice(["x", "y", "z", 3, 7])
+        kind = rng.choice(["min", "max", "add", "div", "mod", "select"])
+        if kind in ("div", "mod"):
+            return (kind, term(depth - 1), rng.choice([3, 5, 7]))
+        if kind == "select":
+            return ("select", ("lt", term(depth - 1), term(depth - 1)), term(depth - 1), term(depth - 1))
+        return (kind, term(depth - 1), term(depth - 1))
+
+    gave_up = 0
+    for _ in range(6):
+        a = term(6)
+        validator = Validator(dict.fromkeys("xyz", (0, 10_000)))
+        found = validator._isl(validator.table.add(a), validator.table.add(("add", ("sub", a, 1), 1)))
+        assert found is None or found.status == "equal"
+        gave_up += found is None
+    assert gave_up

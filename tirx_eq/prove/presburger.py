@@ -13,6 +13,25 @@ from typing import Any
 
 from .table import BOOLEAN, Table
 
+MAX_OPERATIONS = 1_000_000  # isl's own count, so the answer is the same on every machine
+
+
+def disagreement(table: Table, names: Sequence[str], a: int, b: int, facts: Sequence[int]) -> tuple[bool, Any] | None:
+    """(exact, point) where nodes ``a`` and ``b`` differ and ``facts`` hold, the point None if there is none anywhere.
+
+    None if isl would need more than ``MAX_OPERATIONS`` (nested minima and divisions may fall into millions of pieces).
+    """
+    import islpy as isl
+
+    try:
+        encoder = Encoder(table, names, [a, b, *facts])
+        wrong = encoder.expr(a).ne_set(encoder.expr(b))
+        for f in facts:
+            wrong = wrong.intersect(encoder.condition(f))
+        return encoder.exact, encoder.point(wrong)
+    except isl.Error:
+        return None
+
 
 def available() -> bool:
     """Whether ``islpy`` can be imported."""
@@ -32,6 +51,7 @@ class Encoder:
         self.opaque = [i for i in order if not self._affine(i)]
         self.exact = not self.opaque
         self.context = isl.Context()
+        self.context.set_max_operations(MAX_OPERATIONS)
         bounds = [table.ranges[n] for n in names] + [table.interval[i] for i in self.opaque]
         space = isl.Space.create_from_names(self.context, set=[f"v{k}" for k in range(len(bounds))])
         self.local = isl.LocalSpace.from_space(space)

@@ -162,17 +162,16 @@ class Validator:
 
         if not presburger.available():
             return None
-        encoder = presburger.Encoder(self.table, self._names(a, b), [a, b, *self.facts])
-        wrong = encoder.expr(a).ne_set(encoder.expr(b))
-        for f in self.facts:
-            wrong = wrong.intersect(encoder.condition(f))
-        point = encoder.point(wrong)
+        found = presburger.disagreement(self.table, self._names(a, b), a, b, self.facts)
+        if found is None:
+            return None
+        exact, point = found
         if point is None:
             import islpy
 
             version = str(getattr(islpy.version, "VERSION_TEXT", ""))
             return Verdict("equal", "isl", certificate=Empty(f"islpy {version}", "before != after, within ranges"))
-        return self._refuted(a, b, point, "isl") if encoder.exact else None
+        return self._refuted(a, b, point, "isl") if exact else None
 
     def _bitvector(self, a: int, b: int) -> Verdict | None:
         from .smt import MAX_WIDTH, width_for
