@@ -366,5 +366,5 @@ CASES = {f.__name__: f for f in (
     vector_add, saxpy4, matmul_tiled, reduce_shuffle, transpose_swizzled, cp_async_pipeline, softmax_rows, layernorm,
     histogram, prefix_sum, half2_math, bf16_gemv, fp8_convert, last_block_sum, bitonic_sort, compact, bit_tricks,
     double_math, local_array, device_call, wmma_matmul, mma_sync, bulk_mbarrier, cuda_barrier, cluster_dsmem,
-    warp_reduce_ops, divergent, tc_gemm_sync, tc_gemm_pipeline, tma_transpose, tc_block_scaled, tc_pair, tma_multicast, clc_persistent,
-    st_async_ring, named_barriers, packed_math, atomics)}
+    warp_reduce_ops, divergent, tc_gemm_sync, tc_gemm_pipeline, tma_transpose, tc_block_scaled, tc_pair, tma_multicast,
+    clc_persistent, st_async_ring, named_barriers, packed_math, atomics)}

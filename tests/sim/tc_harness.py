@@ -125,7 +125,7 @@ L6:
 
 
 def run(body, smem=None, tmem=None, params=(0,), warps="", group=1, commit=True, policy="late", extra="", faults=False,
-        columns=128):
+        columns=128, target="sm_100a"):
     """Run the frame; returns tensor memory afterwards, shape (group, 128, 512) uint32.
 
     ``smem``: list of byte arrays, one per CTA; ``tmem``: array (group, 128, 512); ``params``: 64-bit constants that
@@ -136,7 +136,7 @@ def run(body, smem=None, tmem=None, params=(0,), warps="", group=1, commit=True,
         image[i, : len(part)] = part
     start = np.zeros((group, 128, 512), np.uint32) if tmem is None else np.asarray(tmem, np.uint32).reshape(group, 128, 512)
     loads = "\n".join(f"    ld.global.u64 %x{i}, [%d2+{8 * i}]; cvt.u32.u64 %y{i}, %x{i};" for i in range(len(params)))
-    source = frame(body, warps, group, commit, loads + extra, columns)
+    source = frame(body, warps, group, commit, loads + extra, columns).replace("sm_100a", target)
     values = np.array([p & (2**64 - 1) for p in params], np.uint64)
     launch = Launch((group, 1, 1), (128, 1, 1), (group, 1, 1))
     result = simulate(source, "frame", launch, [image, start, values, np.zeros_like(start)], policy=policy)

@@ -50,7 +50,8 @@ def narrow(v, kind):
 
 def samples(count=3):
     n = 400
-    values = [EDGES[i % len(EDGES)] if i < 200 else int(rng.integers(0, 1 << 63)) * 2 + int(rng.integers(0, 2)) for i in range(n)]
+    values = [EDGES[i % len(EDGES)] for i in range(200)]
+    values += [int(rng.integers(0, 1 << 63)) * 2 + int(rng.integers(0, 2)) for _ in range(n - 200)]
     return [[values[i] for i in rng.permutation(n)] for _ in range(count)]
 
 
@@ -125,7 +126,8 @@ BITWISE = {
     "add.u16x2": lambda a, b, c: (a + b & 0xFFFF) | ((a >> 16) + (b >> 16) & 0xFFFF) << 16,
     "min.s16x2": lambda a, b, c: sum((min(narrow(a >> s, "s16"), narrow(b >> s, "s16")) & 0xFFFF) << s for s in (0, 16)),
 }
-TWO = {"shl.b32", "shr.u32", "shr.s32", "bmsk.clamp.b32", "mul24.lo.u32", "mul24.hi.s32", "szext.wrap.s32", "add.u16x2", "min.s16x2"}
+TWO = {"shl.b32", "shr.u32", "shr.s32", "bmsk.clamp.b32", "mul24.lo.u32", "mul24.hi.s32", "szext.wrap.s32", "add.u16x2",
+       "min.s16x2"}
 
 
 def prmt_byte(a, b, selector):

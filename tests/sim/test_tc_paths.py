@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.sim.tc_harness import absolute, descriptor, place, regs, run
+from tirx_eq.errors import ParseError
 
 #: shape -> (registers per repeat, lanes touched, columns per repeat)
 SHAPES = {"32x32b": (1, 32, 1), "16x64b": (1, 16, 2), "16x128b": (2, 16, 4), "16x256b": (4, 16, 8), "16x32bx2": (1, 16, 1)}
@@ -153,3 +154,22 @@ def test_shift():
     expected = tmem[0].copy()
     expected[:-1, 16:24] = tmem[0, 1:, 16:24]
     assert np.array_equal(out[:, :128], expected[:, :128])
+
+
+@pytest.mark.parametrize("word,function", [("min", np.min), ("max", np.max)])
+def test_load_with_reduction(word, function):
+    """tcgen05.ld.red of sm_103a also returns each thread's smallest or largest word."""
+    tmem = np.random.default_rng(5).integers(0, 1 << 32, (1, 128, 512)).astype(np.uint32)
+    warps = f"""
+    tcgen05.ld.red.sync.aligned.32x32b.x4.{word}.s32 {regs('v', 0, 4)}, %v9, [%r9];
+    tcgen05.wait::ld.sync.aligned;
+    mov.b32 %v4, %v9;
+    add.u32 %r31, %r9, 32;
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r31], {regs('v', 1, 4)};
+    tcgen05.wait::st.sync.aligned;
+    """
+    with pytest.raises(ParseError, match="sm_103"):
+        run("", tmem=tmem, warps=warps, commit=False)
+    out = run("", tmem=tmem, warps=warps, commit=False, target="sm_103a")[0]
+    assert np.array_equal(out[:, 35].view(np.int32), function(tmem[0, :, :4].view(np.int32), axis=1))
+    assert np.array_equal(out[:, 32:35], tmem[0, :, 1:4])

@@ -126,7 +126,8 @@ def test_gather_and_scatter_of_four_rows():
     a = rng.integers(0, 1000, (20, 16)).astype(np.int32)
     rows = (3, 17, 25, 4)
     tensor = TensorMap("A", "s32", (16, 20), (64,), (8, 1))
-    store = f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%d1, {coordinates((8, 1, 9, 19, -1))}], [%r0];"
+    where = coordinates((8, 1, 9, 19, -1))
+    store = f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%d1, {where}], [%r0];"
     back = TensorMap("B", "s32", (16, 20), (64,), (8, 1))
     out = run(tensor, back, a, np.zeros_like(a), load_text(2, (4, *rows), "tile::gather4"), store, 4 * 8 * 4)
     box = np.stack([a[r, 4:12] if r < 20 else np.zeros(8, np.int32) for r in rows])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tirx_eq.sim.isa import BITS, INTEGERS, TYPES, entry
-from tirx_eq.sim.program import ALU, DTYPES, Decoder, Run
+from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run, Writer
 from tirx_eq.sim.syntax import Imm, Instr, Pair
 from tirx_eq.sim.wave import Group, Wave
 
@@ -255,6 +255,9 @@ def extract(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     position, length = (decoder.source(o, "u32") for o in instr.operands[2:4])
     target = decoder.target(instr.operands[0], kind)
 
+    if bits == 32:
+        return extract32(a, position, length, target, kind), ALU
+
     def run(w: Wave, g: Group) -> None:
         value = a(w, g).astype(object)
         p = position(w, g).astype(np.int64) & 0xFF
@@ -271,6 +274,22 @@ def extract(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             result.append(field & ((1 << bits) - 1))
         target(w, g, np.array(result, f"u{bits // 8}").view(DTYPES[kind]))
     return run, ALU
+
+
+def extract32(a: Reader, position: Reader, length: Reader, target: Writer, kind: str) -> Run:
+    """bfe on 32 bits, in 64-bit arithmetic."""
+    def run(w: Wave, g: Group) -> None:
+        p = (position(w, g) & np.uint32(0xFF)).astype(np.int64)
+        n = (length(w, g) & np.uint32(0xFF)).astype(np.int64)
+        value = a(w, g).view(np.uint32).astype(np.int64)
+        near, some = np.minimum(p, 32), np.minimum(n, 33)
+        field = (value >> near) & ((np.int64(1) << some) - 1)
+        if kind[0] == "s":
+            sign = (value >> np.minimum(np.maximum(p + n - 1, 0), 31)) & 1
+            first = np.minimum(n, np.maximum(32 - p, 0))
+            field = np.where((n > 0) & (sign > 0), field | (-np.int64(1) << first), field)
+        target(w, g, (field & 0xFFFFFFFF).astype(np.uint32).view(DTYPES[kind]))
+    return run
 
 
 def insert(decoder: Decoder, instr: Instr) -> tuple[Run, int]:

@@ -166,6 +166,8 @@ def bar(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                     barrier.results.append((rows, partial(write, w, Group(rows, False))))
                 for row in rows.tolist():
                     w.waiting_on[row] = (cta, n)
+            if name != "arrive":
+                w.context.trace.blocked(w, rows, f"bar {n}")
             complete(w, cta, n)
         return name == "arrive"
     return (aligned(run) if instr.parts[0] == "bar" or "aligned" in instr.parts else run), SYNC

@@ -29,6 +29,8 @@ from tirx_eq.sim.trace import Trace
 from tirx_eq.sim.wave import Wave
 
 Array = np.ndarray
+#: Vector clocks grow with the square of this.
+MAX_CLUSTER_THREADS = 8192
 POLICIES = ("late", "early", "random")
 
 
@@ -396,6 +398,9 @@ def run_waves(context: Context, program: Program, progress: Callable[[int, int],
     launch = context.launch
     clusters = launch.ctas // launch.cluster_ctas
     per_cluster = launch.threads * launch.cluster_ctas
+    if per_cluster > MAX_CLUSTER_THREADS:
+        raise SimulationError(f"launch: {per_cluster} threads in a cluster exceed the {MAX_CLUSTER_THREADS} this simulator "
+                              "keeps vector clocks for")
     size = max(1, min(148 // launch.cluster_ctas, 4096 // per_cluster, clusters))
     size = max(1, min(size, (1 << 22) // (per_cluster * per_cluster)))
     if program.cancels:

@@ -274,6 +274,7 @@ def wait(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             target(w, rest, ready[awake])
             w.pc[rest.idx] += 1
         w.state[g.idx[asleep]] = BLOCKED
+        w.context.trace.blocked(w, g.idx[asleep], w.program.describe_shared(int(at[0]) % w.smem_size + SHARED_BASE))
         return False
     return run, SYNC
 

@@ -6,8 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from tirx_eq.sim.wave import AsyncOp, Wave
+
+
+Array = np.ndarray
 
 
 @dataclass
@@ -16,6 +21,7 @@ class Trace:
 
     enabled: bool = False
     events: list[dict[str, Any]] = field(default_factory=list)
+    waiting: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
 
     def issued(self, wave: Wave, op: AsyncOp) -> None:
         op.issued = wave.context.steps
@@ -29,6 +35,25 @@ class Trace:
             "pid": wave.cta_number(int(wave.cta[op.row])), "tid": int(wave.thread[op.row]) // 32,
             "args": {"line": op.instr.line, "instruction": op.instr.opcode},
         })
+
+    def blocked(self, wave: Wave, rows: Array, what: str) -> None:
+        """Rows begin to wait (shown once per warp)."""
+        if self.enabled:
+            for warp in dict.fromkeys(wave.warp[rows].tolist()):
+                self.waiting.setdefault((wave.first_cluster, warp), (wave.context.steps, what))
+
+    def woken(self, wave: Wave, rows: Array) -> None:
+        """Rows go on; records the span of their warps' wait."""
+        if not self.enabled:
+            return
+        for row in rows.tolist():
+            warp = int(wave.warp[row])
+            begun = self.waiting.pop((wave.first_cluster, warp), None)
+            if begun is not None:
+                self.events.append({
+                    "name": "wait: " + begun[1], "ph": "X", "ts": begun[0], "dur": max(1, wave.context.steps - begun[0]),
+                    "pid": wave.cta_number(int(wave.cta[row])), "tid": int(wave.thread[row]) // 32, "args": {},
+                })
 
     def json(self) -> str:
         """The trace as JSON text (load it in ui.perfetto.dev)."""

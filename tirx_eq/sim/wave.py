@@ -317,6 +317,7 @@ class Wave:
 
     def wake(self, rows: Array) -> None:
         self.state[rows] = RUN
+        self.context.trace.woken(self, rows)
         for row in rows.tolist():
             self.waiting_on.pop(row, None)
 
