@@ -7,6 +7,7 @@ import pytest
 from tirx_eq.errors import LayoutError
 from tirx_eq.layout import (
     ComposeLayout,
+    R,
     S,
     SwizzleLayout,
     SwizzleMode,
@@ -19,6 +20,7 @@ from tirx_eq.layout import (
     mma_shared_layout,
     tcgen05_atom_layout,
     tmem_datapath_layout,
+    tmem_mma_operand_layout,
     wg_local_layout,
 )
 from tirx_eq.layout.conflicts import (
@@ -158,6 +160,20 @@ def test_load_atom_refusals():
     with pytest.raises(LayoutError, match="needs 64 or 128 rows, got 32"):
         tcgen05_atom_layout("16x64b", (32, 64), "float32")
     assert wg_local_layout(64) == TileLayout.from_iters([(128, 1, "tid_in_wg"), (64, 1, "m")])
+
+
+def test_matrix_operands_in_tensor_memory():
+    identity = TileLayout(S[(128, 64):(1 @ TLane, 1 @ TCol)])
+    assert tmem_mma_operand_layout("A", (128, 64), "f16", M=128, cta_group=1) == identity
+    halves = tmem_mma_operand_layout("A", (64, 64), "f16", M=128, cta_group=2)
+    assert halves == TileLayout(S[(64, 64):(1 @ TLane, 1 @ TCol)] + R[2 : 64 @ TLane])
+    assert tmem_mma_operand_layout("D", (64, 64), "f32", M=128, cta_group=2) == tmem_datapath_layout("B", 64, 64)
+    assert tmem_mma_operand_layout("D", (2, 64, 64), "f32", M=128, cta_group=2) == identity
+    assert tmem_mma_operand_layout("D", (64, 64), "f32", M=64, cta_group=1, ws=True) == tmem_datapath_layout("E", 64, 64)
+    with pytest.raises(LayoutError, match=r"data path D .* needs the shape \(128, columns\), got \(64, 64\)"):
+        tmem_mma_operand_layout("D", (64, 64), "f32", M=128, cta_group=1)
+    with pytest.raises(LayoutError, match="its halves differ"):
+        tmem_mma_operand_layout("A", (64, 64), "f16", M=64, cta_group=1, ws=True)
 
 
 def test_scale_factors():

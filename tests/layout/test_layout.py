@@ -207,3 +207,22 @@ def test_slices_refuse_what_is_outside():
 def test_storage_drops_threads():
     layout = TileLayout(S[(4, 32, 8):(1 @ warpid, 1 @ laneid, 1)] + 3 @ warpid + 2)
     assert layout.storage() == TileLayout(S[8:1] + 2)
+
+
+def test_names_of_the_reference():
+    """What TVM's layout objects offer, by its names and with its results."""
+    layout = TileLayout(S[(4, 8, 2):(16, 2, 1)])
+    assert layout.group([8, 8]) == (TileLayout(S[(4, 2, 4, 2):(16, 8, 2, 1)]), (0, 2, 4))
+    assert layout.permute_dims([2, 0, 1]) == TileLayout(S[(2, 4, 8):(1, 16, 2)])
+    assert layout.broadcast(3, 0, "TCol") == TileLayout(S[(3, 4, 8, 2):(0 @ TCol, 16, 2, 1)])
+    assert layout.apply_to_shape([1, 3], [8, 8]) == [IntImm("int32", v) for v in (0, 1, 1, 1)]
+    assert TileLayout(S[8:1]).is_tile_inner(TileLayout(S[32:1]), [32], [8]) == TileLayout(S[4:1])
+    assert TileLayout(S[4:1]).is_tile_outer(TileLayout(S[32:1]), [32], [4]) == TileLayout(S[8:1])
+    total = TileLayout(S[(4, 8):(100, 1)])
+    assert TileLayout(S[8:1]).is_direct_sum_right(total, [4, 8], [8]) == TileLayout(S[4:100])
+    assert TileLayout(S[4:100]).is_direct_sum_left(total, [4, 8], [4]) == TileLayout(S[8:1])
+    assert TileLayout(S[8:1]).is_tile_inner(TileLayout(S[32:3]), [32], [8]) is None
+    refined, seps = layout.group_many([[8, 8], [4, 16], [2, 32]])
+    assert refined.size() == 64 and [s[-1] for s in seps] == [len(refined.shard)] * 3
+    for shape, at in zip([[8, 8], [4, 16], [2, 32]], seps):
+        assert [TileLayout(refined.shard[a:b]).size() for a, b in zip(at, at[1:])] == shape

@@ -42,6 +42,7 @@ from .hardware import (
     mma_shared_layout,
     tcgen05_atom_layout,
     tmem_datapath_layout,
+    tmem_mma_operand_layout,
     wg_local_layout,
 )
 from .notation import R, S, Spec
@@ -53,5 +54,5 @@ __all__ = [
     "AXES", "Axis", "Bank", "ComposeLayout", "F", "Iter", "Layout", "OnAxis", "P", "R", "S", "Spec", "SwizzleLayout",
     "SwizzleMode", "TCol", "TLane", "TileLayout", "bx", "by", "bz", "cbx", "cby", "cbz", "default_layout", "from_json",
     "laneid", "m", "mma_atom_layout", "mma_atom_shape", "mma_shared_layout", "tcgen05_atom_layout", "tid_in_wg",
-    "tmem_datapath_layout", "tx", "warpid", "wg_local_layout", "wgid", "wid_in_wg",
+    "tmem_datapath_layout", "tmem_mma_operand_layout", "tx", "warpid", "wg_local_layout", "wgid", "wid_in_wg",
 ]  # fmt: skip

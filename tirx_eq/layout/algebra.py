@@ -26,7 +26,7 @@ from .normal import canonical_replica, canonical_tile, fuse_shard, normal_form, 
 from .replicas import decompose, sum_set
 from .swizzle import SwizzleLayout
 from .tile import Iter, TileLayout, default_layout
-from .value import Value, add, as_value, exact_div, is_power_of_two, mul, prod
+from .value import Value, add, as_value, div, exact_div, is_power_of_two, mod, mul, prod
 
 
 def _dims(shape: Sequence[Any], what: str) -> list[Value]:
@@ -36,6 +36,51 @@ def _dims(shape: Sequence[Any], what: str) -> list[Value]:
 def _same_rank(a: Sequence[Any], b: Sequence[Any], operation: str) -> None:
     if len(a) != len(b):
         raise LayoutError(f"{operation}: the shapes have {len(a)} and {len(b)} dimensions")
+
+
+def as_tile(layout: Layout) -> TileLayout:
+    """``layout`` if it is a tile; LayoutError if it is swizzled."""
+    if not isinstance(layout, TileLayout):
+        raise LayoutError(f"an outer or left layout must be a tile, got {layout!r}")
+    return layout
+
+
+def quotient(shape: Sequence[Any], part: Sequence[Any]) -> list[Value]:
+    """Extents of ``shape`` divided by those of ``part``; LayoutError names the dimension that doesn't divide."""
+    _same_rank(shape, part, "tile inverse")
+    made: list[Value] = []
+    for d, (whole, piece) in enumerate(zip(_dims(shape, "the tiled shape"), _dims(part, "the part's shape"))):
+        count = exact_div(whole, piece)
+        if count is None:
+            raise LayoutError(f"tile inverse: dimension {d}: {whole} isn't a multiple of {piece}")
+        made.append(count)
+    return made
+
+
+def iter_extents(layout: Layout) -> list[Value]:
+    """Extents of the shard iters of the tile."""
+    tile_layout = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(tile_layout, TileLayout):
+        raise LayoutError("a bare swizzle has no iters", hint="give a shape")
+    return [i.extent for i in tile_layout.shard]
+
+
+def iter_coordinates(layout: Layout, coord: Sequence[Any], shape: Sequence[Any]) -> list[Value]:
+    """A coordinate over ``shape`` as digits of the iters grouped by it; the leading digit of a dimension isn't reduced."""
+    tile_layout = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(tile_layout, TileLayout):
+        raise LayoutError("a bare swizzle has no iters")
+    grouped, seps = group(tile_layout, _dims(shape, "the shape"))
+    if len(coord) != len(shape):
+        raise LayoutError(f"{len(coord)} coordinates for a shape of {len(shape)} dimensions")
+    made: list[Value] = []
+    for (start, stop), c in zip(pairwise(seps), _dims(coord, "the coordinate")):
+        digits: list[Value] = []
+        for k in reversed(range(start, stop)):
+            digits.append(c if k == start else mod(c, grouped.shard[k].extent))
+            c = div(c, grouped.shard[k].extent)
+        made.extend(reversed(digits))
+    return made
 
 
 def _grouped(layout: TileLayout, shape: Sequence[Value]) -> tuple[TileLayout, tuple[int, ...]]:

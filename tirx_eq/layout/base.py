@@ -163,6 +163,58 @@ class Layout(ABC):
 
         return pack(self, num, axis)
 
+    def permute_dims(self, perm: Sequence[int], shape: Sequence[Any] | None = None) -> Layout:
+        """Dimensions in the order ``perm``: those of ``shape``, or the shard iters."""
+        from .algebra import permute_dims
+
+        return permute_dims(self, self._iter_shape() if shape is None else shape, perm)
+
+    def broadcast(self, num: int, position: int = -1, axis: Any = "m") -> Layout:
+        """A new iter of ``num`` equal values before iter ``position`` (-1: after the last)."""
+        from .algebra import broadcast
+
+        return broadcast(self, num, position, axis)
+
+    def apply_to_shape(self, coord: Sequence[Any], input_shape: Sequence[Any]) -> list[Expr]:
+        """A coordinate over ``input_shape`` as one per iter, iters grouped by that shape."""
+        from .algebra import iter_coordinates
+
+        return [as_expr(v) for v in iter_coordinates(self, coord, input_shape)]
+
+    def is_tile_inner(self, tile_layout: Layout, tiled_shape: Sequence[Any], inner_shape: Sequence[Any]) -> Layout | None:
+        """The outer layout of ``tile_layout`` (over ``tiled_shape``) if this is its inner one, else None."""
+        from .algebra import quotient, tile_outer_of
+
+        return tile_outer_of(tile_layout, self, quotient(tiled_shape, inner_shape), inner_shape)
+
+    def is_tile_outer(self, tile_layout: Layout, tiled_shape: Sequence[Any], outer_shape: Sequence[Any]) -> Layout | None:
+        """The inner layout of ``tile_layout`` (over ``tiled_shape``) if this is its outer one, else None."""
+        from .algebra import as_tile, quotient, tile_inner_of
+
+        return tile_inner_of(tile_layout, as_tile(self), outer_shape, quotient(tiled_shape, outer_shape))
+
+    def is_direct_sum_right(
+        self, sum_layout: Layout, interleaved_shape: Sequence[Any], right_shape: Sequence[Any]
+    ) -> Layout | None:
+        """The left summand of ``sum_layout`` (over left and right extents in turn) if this is the right one, else None."""
+        from .algebra import sum_left_of
+
+        return sum_left_of(sum_layout, self, list(interleaved_shape)[0::2], right_shape)
+
+    def is_direct_sum_left(
+        self, sum_layout: Layout, interleaved_shape: Sequence[Any], left_shape: Sequence[Any]
+    ) -> Layout | None:
+        """The right summand of ``sum_layout`` (over left and right extents in turn) if this is the left one, else None."""
+        from .algebra import as_tile, sum_right_of
+
+        return sum_right_of(sum_layout, as_tile(self), left_shape, list(interleaved_shape)[1::2])
+
+    def _iter_shape(self) -> list[Value]:
+        """Extents of the shard iters."""
+        from .algebra import iter_extents
+
+        return iter_extents(self)
+
     def _repr_html_(self) -> str:
         from .draw import html
 

@@ -274,6 +274,40 @@ def datapath_of(M: int, cta_group: int = 1, *, ws: bool = False, sparse: bool = 
     return letter
 
 
+def tmem_mma_operand_layout(
+    operand: str, shape: Sequence[Any], dtype: Any, *, M: int, cta_group: int, ws: bool = False, sparse: bool = False
+) -> TileLayout:
+    """The tensor-memory layout of operand ``"A"`` or accumulator ``"D"`` of a ``tcgen05.mma``, per CTA.
+
+    ``shape`` is (rows of this CTA, columns); for data paths B and E also (2, 64, columns), a half per group of 64 lanes.
+    A keeps rows on lanes and K on columns; in data path B both halves of the lanes need it, so it has a copy 64 lanes on.
+    LayoutError names the condition that fails.
+    """
+    _bits(dtype)
+    if operand not in ("A", "D"):
+        raise LayoutError(f"tmem_mma_operand_layout: the operand must be A or D, got '{operand}'")
+    letter = datapath_of(M, cta_group, ws=ws, sparse=sparse)
+    row = DATAPATHS[letter]
+    dims = [as_value(e, "an extent of the shape") for e in shape]
+    banked = len(dims) == 3 and dims[:2] == [2, 64] and letter in "BE"
+    if not banked and (len(dims) != 2 or dims[0] != row.rows):
+        raise LayoutError(
+            f"tmem_mma_operand_layout: data path {letter} ({row.doc}) needs the shape ({row.rows}, columns)"
+            f"{' or (2, 64, columns)' if letter in 'BE' else ''}, got {tuple(dims)}"
+        )
+    whole = TileLayout((Iter(128 if banked else row.rows, 1, TLane), Iter(dims[-1], 1, TCol)))
+    if banked:
+        return whole
+    if operand == "D":
+        return tmem_datapath_layout(letter, row.rows, dims[-1])
+    if letter == "C":
+        raise LayoutError("tmem_mma_operand_layout: a sparse A in data path C isn't placed in tensor memory here")
+    if letter == "E":
+        raise LayoutError("tmem_mma_operand_layout: A in data path E needs the shape (2, 64, K): its halves differ")
+    copies = (Iter(2, 64, TLane),) if letter == "B" else ()
+    return TileLayout(whole.shard, copies)
+
+
 def scale_factor_layout(rows: Any, factors: int) -> TileLayout:
     """Block-scale factors in tensor memory as ``tcgen05.mma.block_scale`` reads them, 8-bit elements.
 

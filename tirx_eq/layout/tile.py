@@ -106,6 +106,18 @@ class TileLayout(Layout):
         """The reference's name for :meth:`tiled` (on a ComposeLayout, ``tile`` is the tile layout itself)."""
         return self.tiled(outer, outer_shape, inner_shape)
 
+    def group(self, shape: Sequence[Any]) -> tuple[TileLayout, tuple[int, ...]]:
+        """Iters split at the dimensions of ``shape``; see :func:`tirx_eq.layout.grouping.group`."""
+        from .grouping import group
+
+        return group(self, list(shape))
+
+    def group_many(self, shapes: Sequence[Sequence[Any]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
+        """Iters split at the dimensions of all of ``shapes``; see :func:`tirx_eq.layout.grouping.group_many`."""
+        from .grouping import group_many
+
+        return group_many(self, [list(s) for s in shapes])
+
     # -- meaning ----------------------------------------------------------------------------------------------------
 
     def _coordinates(self, coord: Sequence[Value], shape: Sequence[Value] | None) -> dict[str, Value]:
