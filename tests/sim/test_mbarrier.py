@@ -87,7 +87,8 @@ def test_counted_arrival_above_the_pending_count():
     ("@!%p0 mbarrier.init.shared::cta.b64 [%r2+4], 1;", "alignment"),
     ("@!%p0 mbarrier.init.shared::cta.b64 [%r1], 1; @!%p0 st.shared.b32 [%r1], 0;", "mbarrier"),
     ("@!%p0 mbarrier.init.shared::cta.b64 [%r1], 1; @%p0 mbarrier.arrive.shared::cta.b64 _, [%r1], 1;", "race"),
-    ("@!%p0 mbarrier.init.shared::cta.b64 [%r1], 1; @!%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 16;", "mbarrier"),
+    ("@!%p0 mbarrier.init.shared::cta.b64 [%r1], 1; @!%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 16;",
+     "mbarrier"),
     ("bar.sync 16;", "barrier"), ("bar.sync 1, 40;", "barrier"), ("bar.sync 1, 128;", "deadlock"),
     ("ld.shared.b32 %r9, [%r2];", "uninitialised"), ("ld.shared.b32 %r9, [%r2+1024];", "race"),
     ("ld.shared.b32 %r9, [%r2+4096];", "bounds"), ("ld.shared.b32 %r9, [%r2+2];", "alignment"),
@@ -172,7 +173,8 @@ END:
             ("release", "acquire", "", "", True), ("relaxed", "relaxed", "", "", False),
             ("relaxed", "relaxed", "fence.acq_rel.cta;", "fence.acq_rel.cta;", True), ("release", "relaxed", "", "", False)):
         text = flag + body.replace("RELEASE", release).replace("ACQUIRE", acquire).replace("FENCE", after)
-        text = text.replace("st." + release + ".cta.shared.b32 [%r2+4], 1", before + "st." + release + ".cta.shared.b32 [%r2+4], 1")
+        store = f"st.{release}.cta.shared.b32 [%r2+4], 1"
+        text = text.replace(store, before + store)
         result = run(text)
         assert result.arrays["out"][32] == 42
         assert (not result.faults) == clean, (release, acquire, [str(f) for f in result.faults])

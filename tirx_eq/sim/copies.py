@@ -214,6 +214,58 @@ def bulk_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return run, ALU
 
 
+def bulk_reduce_remote(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """cp.reduce.async.bulk.shared::cluster.shared::cta: reduce into another CTA, completing bytes on its mbarrier."""
+    to = smem_address(decoder, instr, instr.operands[0])
+    source = smem_address(decoder, instr, instr.operands[1])
+    size = decoder.wide(instr.operands[2], "u32")
+    bar = smem_address(decoder, instr, instr.operands[3])
+    combine = reduction(decoder, instr)
+    decoder.touches("shared", 4)
+
+    def run(w: Wave, g: Group) -> None:
+        for row, dst, src, n, at in each_row(g, to(w, g), source(w, g), size(w, g), bar(w, g)):
+            if n % 16 or n <= 0:
+                w.report("alignment", f"bulk copy of {n} bytes: the size must be a positive multiple of 16", row=row,
+                         fatal=True)
+            one(w, row, dst, src, n, at)
+
+    def one(w: Wave, row: int, dst: int, src: int, n: int, at: int) -> None:
+        flat, origin, bar_flat = flat_of(w, row, dst, n, 16), flat_of(w, row, src, n, 16, False), flat_of(w, row, at, 8, 8)
+        view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
+        what = f"bulk reduction of thread {int(w.thread[row])}"
+
+        def perform() -> None:
+            barrier = mbarrier.find(w, bar_flat, row)
+            mbarrier.async_use(w, barrier, view, what)
+            event = (barrier.column, barrier.phase + 1)
+            chunks = np.arange(0, n, 16)
+            w.checker.async_access(w.shared_shadow, cells_of_chunks(w, origin + chunks), cluster, view, event, False, what)
+            w.checker.async_access(w.shared_shadow, cells_of_chunks(w, flat + chunks), cluster, view, event, True, what,
+                                   (barrier.column,))
+            assert combine is not None
+            combine(w.smem, np.arange(flat, flat + n), w.smem[origin : origin + n].copy())
+            mbarrier.signal(w, barrier, None, 0, -n)
+        w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, what))
+    return run, ALU
+
+
+def bulk_zero(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    """st.bulk: zero a range of shared memory."""
+    to = smem_address(decoder, instr, instr.operands[0])
+    size = decoder.wide(instr.operands[1], "u64")
+    decoder.touches("shared", 4)
+
+    def run(w: Wave, g: Group) -> None:
+        for row, dst, n in each_row(g, to(w, g), size(w, g)):
+            if n % 8:
+                w.report("alignment", f"st.bulk of {n} bytes: the size must be a multiple of 8", row=row, fatal=True)
+            flat = flat_of(w, row, dst, n, 8, False)
+            w.checker.write(w.shared_shadow, w.shared_shadow.cells(np.array([flat]), n), np.array([row]), what="st.bulk")
+            w.smem[flat : flat + n] = 0
+    return run, ALU
+
+
 def reduction(decoder: Decoder, instr: Instr) -> Callable[[Array, Array, Array], None] | None:
     """For cp.reduce: combine payload bytes into data at byte indices."""
     if instr.parts[1] != "reduce":
@@ -462,6 +514,9 @@ ENTRIES = [
     *entry("cp.async.bulk.shared::cluster.shared::cta", "mbarrier::complete_tx::bytes", bulk_load),
     *entry("cp.async.bulk.global.shared::cta", f"bulk_group {HINT} cp_mask", bulk_store),
     *entry("cp.reduce.async.bulk.global.shared::cta", f"bulk_group {HINT} {REDUCE} {TYPES}", bulk_store),
+    *entry("cp.reduce.async.bulk.shared::cluster.shared::cta", f"mbarrier::complete_tx::bytes {REDUCE} {TYPES}",
+           bulk_reduce_remote),
+    *entry("st.bulk", "weak shared::cta", bulk_zero),
     *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tile::gather4 tensor {HINT}", prefetch),
     *entry("cp.async.bulk.commit_group", "", bulk_commit), *entry("cp.async.bulk.wait_group", "read", bulk_wait),
 ]
