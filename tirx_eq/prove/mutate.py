@@ -21,6 +21,7 @@ from .obligations import Obligation, Signature, obligation
 from .prover import REQUIRED_WIDTHS, find_counterexample, prove, violates
 
 Form = Any
+RLIMIT = 2_000_000  # a mutant need not be proved at every width
 _LOOSER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "!=": "="}
 _SYMMETRIC = frozenset("Add Mul And Or Xor Min Max Eq Ne LAnd LOr + * & | ^ min max = !=".split())
 
@@ -167,7 +168,7 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
         return Outcome(mutant, "malformed")
     point = find_counterexample(ob, (5,))
     if point is None:
-        proof = prove(ob, REQUIRED_WIDTHS)
+        proof = prove(ob, REQUIRED_WIDTHS, RLIMIT)
         if proof.verdict == "unknown" and ob.bits and proof.widths:
             return Outcome(mutant, "sound", widths=proof.widths)  # proved at the widths that it got to
         if proof.verdict in _STATUS:

@@ -58,13 +58,13 @@ class Proof:
         return self.verdict in ("proved", "no claim")
 
 
-def prove(ob: Obligation, widths: Sequence[int] = WIDTHS) -> Proof:
-    """The proof of one obligation."""
+def prove(ob: Obligation, widths: Sequence[int] = WIDTHS, rlimit: int = bitvector.RLIMIT) -> Proof:
+    """The proof of one obligation; ``rlimit`` bounds each query on bit-vectors."""
     if not ob.goals and not ob.exact:
         return Proof(ob.rule, "no claim", "none", 0)
     hinted = with_hint(ob)
     hint = hinted is not ob
-    found = _bits(hinted, widths) if ob.bits else integers(hinted)
+    found = _bits(hinted, widths, rlimit) if ob.bits else integers(hinted)
     if found.verdict == "unknown":
         point = find_counterexample(ob)
         if point is not None:
@@ -96,13 +96,13 @@ def with_hint(ob: Obligation) -> Obligation:
 # ---- the two procedures
 
 
-def _bits(ob: Obligation, widths: Sequence[int]) -> Proof:
+def _bits(ob: Obligation, widths: Sequence[int], rlimit: int) -> Proof:
     proved: list[int] = []
     arithmetic: list[int] = []
     queries: list[str] = []
     used = 0
     for w in widths:
-        result = bitvector.check(ob, w) if ob.goals else bitvector.Result("unsat", w, 0, None, "")
+        result = bitvector.check(ob, w, rlimit) if ob.goals else bitvector.Result("unsat", w, 0, None, "")
         used = max(used, result.used)
         queries.append(result.smtlib)
         if result.result == "sat" and result.point is not None and violates(ob, result.point):
