@@ -60,7 +60,7 @@ def test_kernels_print_and_have_a_meaning(func):
 
 
 @few
-@given(prim_sources(("float32",)))
+@given(prim_sources(("float32", "float16", "bfloat16")))
 def test_elementwise_ptx_agrees_with_the_interpreter(source):
     try:
         outcome = execute(parse_function(source), seed=1)

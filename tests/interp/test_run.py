@@ -121,3 +121,20 @@ assert not loaded, loaded
     command = [sys.executable, "-c", text, str(EXAMPLES / "gemm_single_tile.py")]
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_arguments_as_they_stand_in_memory():
+    import ml_dtypes
+
+    from tirx_eq.ptx.tensormap import TensorMap
+    from tirx_eq.sim.kernel import packed, tensor_map, unpacked
+
+    a = np.array([[0, 0.5, 1], [1.5, -2, 6]], np.float32).astype(ml_dtypes.float4_e2m1fn)
+    raw = packed(a)
+    assert raw.tolist() == [0x10, 0x32, 0x7C]
+    assert np.array_equal(unpacked(raw, a).view(np.uint8), a.view(np.uint8))
+    whole = np.ones(3, np.float32)
+    assert packed(whole) is whole and packed(3) == 3
+    found = tensor_map(TensorMap("A", "f16", (128, 8), (256,), (32, 8), "64B", offset=16, oob_fill="nan"))
+    assert (found.array, found.element_type, found.box_shape, found.swizzle) == ("A", "f16", (32, 8), "64B")
+    assert (found.global_strides_bytes, found.offset_bytes, found.oob_fill) == ((256,), 16, "nan")
