@@ -136,7 +136,7 @@ def f(A: T.Buffer((64,), "float32")):
     v = T.decl_buffer((32,), "float32", data=s.data, elem_offset=48, scope="shared")
     A[tx] = v[tx]
 """)
-    assert kinds(result, "error") == ["view beyond its storage"]
+    assert kinds(result, "warning") == ["view beyond its storage"]
     assert "byte 320 of 256" in result.findings[0].what
 
 
@@ -218,6 +218,26 @@ def f(A: T.Buffer((4096,), "float32")):
     (finding,) = result.findings
     assert finding.kind == "operators" and finding.severity == "hint" and finding.evidence.startswith("proved by")
     assert result.operators_after < result.operators_before
+
+
+def test_a_variant_that_is_not_the_cheapest():
+    text = """
+def f(A: T.Buffer((64, 8), "float32")):
+    T.device_entry()
+    bx = T.cta_id([1])
+    tid = T.thread_id([64])
+    a = T.alloc_local((8,), "float32")
+    b = T.alloc_local((8,), "float32")
+    Tx.copy(a[:], A[tid, :])
+    Tx.copy(b[:], A[tid, :])
+    Tx.add(a[:], a[:], b[:], dispatch="{variant}")
+    Tx.copy(A[tid, :], a[:])
+"""
+    (finding,) = audited(text.replace("{variant}", "scalar")).findings
+    assert finding.kind == "tile variant" and "MapPacked" in finding.what and finding.remedy == "leave out dispatch="
+    assert audited(text.replace("{variant}", "packed")).findings == []
+    unknown = audited(text.replace("{variant}", "nothing"))
+    assert unknown.findings == [] and "no variant 'nothing'" in unknown.not_priced
 
 
 def test_reports(tmp_path: Path):

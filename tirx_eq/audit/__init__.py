@@ -6,7 +6,9 @@
     accesses.py   loads, stores and regions: outside their buffer, bank conflicts
     layouts.py    layouts that put two elements in one place, views beyond their storage, alignment
     reference.py  what TVM itself is known to get wrong
-    report.py     table, JSON, HTML
+    operators.py  index expressions that have a cheaper equal
+    tiles.py      tile calls bound to a variant that isn't the cheapest
+    report.py     text, HTML
 """
 
 from .findings import Audit, Finding, audit

@@ -44,7 +44,8 @@ class Finding:
 class Audit:
     """Everything about one function: its size, its index operators before and after, the findings.
 
-    ``unproved`` counts accesses whose bounds could be neither proved nor refuted (they depend on memory or parameters).
+    ``unproved`` counts accesses whose bounds could be neither proved nor refuted (they depend on memory or parameters);
+    ``not_priced`` says why tile calls bound to a variant could not be priced, if so.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Audit:
     operators_after: int = 0
     accesses: int = 0
     unproved: int = 0
+    not_priced: str = ""
     findings: list[Finding] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -62,6 +64,7 @@ class Audit:
         """Plain data."""
         names = ("name", "nodes", "opaque", "index_expressions", "operators_before", "operators_after", "accesses")
         made: dict[str, Any] = {n: getattr(self, n) for n in (*names, "unproved")}
+        made["not_priced"] = self.not_priced
         return {**made, "seconds": self.seconds, "findings": [f.to_json() for f in self.findings]}
 
 
@@ -75,7 +78,7 @@ def audit(func: Any, *, progress: Callable[[str], None] | None = None) -> Audit:
     ``func`` is neither.
     """
     from ..interop.tvm import ImportSummary, from_tvm
-    from . import accesses, layouts, operators, reference
+    from . import accesses, layouts, operators, reference, tiles
 
     summary = ImportSummary()
     if not isinstance(func, ir.PrimFunc):
@@ -91,7 +94,8 @@ def audit(func: Any, *, progress: Callable[[str], None] | None = None) -> Audit:
     ir.post_order_visit(func, look)
     result.opaque = len(opaque)
     checks: dict[str, Check] = {
-        "layouts": layouts.check, "reference": reference.check, "accesses": accesses.check, "operators": operators.check,
+        "layouts": layouts.check, "reference": reference.check, "accesses": accesses.check,
+        "operators": operators.check, "tiles": tiles.check,
     }  # fmt: skip
     for name, check in checks.items():
         if progress is not None:

@@ -121,7 +121,7 @@ def _inside(buffer: ir.Buffer, stmt: Any, storage: dict[ir.Var, int]) -> list[Fi
     if offset + size <= behind:
         return []
     return [Finding(
-        "view beyond its storage", "error", buffer.name, f"it ends at byte {offset + size} of {behind}",
+        "view beyond its storage", "warning", buffer.name, f"it ends at byte {offset + size} of {behind}",
         f"offset {offset} + {size} bytes", "make the storage larger, or the view smaller", _span(stmt), buffer.layout,
     )]  # fmt: skip
 

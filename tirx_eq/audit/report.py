@@ -25,6 +25,8 @@ def text_report(result: Audit) -> str:
         f"{result.name}: {result.nodes} nodes, {result.opaque} opaque, {result.accesses} accesses "
         f"({result.unproved} bounds unproved), index operators {result.operators_before} -> {result.operators_after}"
     ]
+    if result.not_priced:
+        lines.append(f"  tile calls are not priced: {result.not_priced}")
     for f in result.findings:
         place = f" at {f.span}" if f.span else ""
         lines.append(f"  {f.severity}: {f.kind}: {f.where}{place}: {f.what} [{f.evidence}]")

@@ -122,6 +122,8 @@ def _show(result: Audit) -> None:
         f"{result.unproved} bounds unproved; index operators {result.operators_before} -> {result.operators_after}; "
         f"{result.seconds['total']:.2f} s", markup=False,
     )  # fmt: skip
+    if result.not_priced:
+        console.print(f"tile calls are not priced: {result.not_priced}", markup=False)
     if not result.findings:
         console.print("nothing found")
         return
