@@ -6,11 +6,12 @@ and for the command line's ``--jsonl``, where every row has variables of its own
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from ..errors import TirxError
-from ..ir.index import Ranges, Term, variables_checked
+from ..ir.index import EvaluationError, Ranges, Term, variables_checked
 from . import encode, extract
 from .cost import DEFAULT, CostTable
 from .encode import WIDE, Encoder, TooBig
@@ -90,6 +91,10 @@ class _Batch:
                 parts, form = [self.cutter.whole(form)], (0, form[1])
         except TooBig:
             form = None
+        except EvaluationError:
+            with contextlib.suppress(TooBig):
+                Encoder(WIDE).add_term(term, ranges)  # raises the same error with the text of the operation
+            raise
         for part in parts:
             if (self.optimal or not settled(part.piece)) and (part.piece, self.context) not in _memo:
                 self.jobs[part.piece] = None

@@ -79,12 +79,13 @@ def saturate(
     *,
     strength: bool = False,
     facts: Sequence[tuple[int, int, str]] = (),
+    tables: Sequence[str] = (),
 ) -> Saturated:
     """The e-graph of the encoder's nodes after the rules have run.
 
     ``facts`` are assumptions ``(a, b, kind)`` on nodes: kind ``lt`` or ``le`` (a below b), ``eq`` (the same
     class), or ``al`` (a is a multiple of the number b).
-    ``strength`` adds the forms of ``strength.egg``.
+    ``strength`` adds the forms of ``strength.egg``; ``tables`` are read besides ``root``.
     """
     present = {key[0] for key in encoder.keys}
     if facts:
@@ -104,7 +105,7 @@ def saturate(
                 last = engine.saturate(schedule, rounds=most, nodes=nodes)
                 for name, count in last.fired.items():
                     report.fired[name] = report.fired.get(name, 0) + count
-        graph = engine.freeze(operators=encode.OPERATORS, tables=("root",))
+        graph = engine.freeze(operators=encode.OPERATORS, tables=("root", *tables))
         if kept:
             engine.run("(pop)")
     except EngineError:

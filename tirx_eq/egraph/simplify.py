@@ -31,9 +31,35 @@ class Simplified:
     validated_by: str
 
 
-def simplify(term: Term, ranges: Ranges, **options: Any) -> Simplified:
-    """``term`` made cheaper under ``ranges`` (inclusive); see ``simplify_all``."""
-    return simplify_all([term], ranges, **options)[0]
+def simplify(
+    term: Term,
+    ranges: Ranges,
+    *,
+    assume: Sequence[Term] = (),
+    table: CostTable = DEFAULT,
+    budget: Budget | None = None,
+    optimal: bool = False,
+    check_result: bool = True,
+) -> Simplified:
+    """``term`` made cheaper under ``ranges`` (inclusive); arguments and errors as for ``simplify_all``."""
+    if assume:
+        return simplify_all(
+            [term],
+            ranges,
+            assume=assume,
+            table=table,
+            budget=budget,
+            optimal=optimal,
+            check_result=check_result,
+        )[0]
+    from .batch import simplify_rows
+
+    result = simplify_rows(
+        [(term, ranges)], table=table, budget=budget or Budget(), optimal=optimal, check_result=check_result
+    )[0]
+    if isinstance(result, Simplified):
+        return result
+    raise result
 
 
 def choose(
