@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from brute import image
@@ -225,4 +227,4 @@ def test_names_of_the_reference():
     refined, seps = layout.group_many([[8, 8], [4, 16], [2, 32]])
     assert refined.size() == 64 and [s[-1] for s in seps] == [len(refined.shard)] * 3
     for shape, at in zip([[8, 8], [4, 16], [2, 32]], seps):
-        assert [TileLayout(refined.shard[a:b]).size() for a, b in zip(at, at[1:])] == shape
+        assert [TileLayout(refined.shard[a:b]).size() for a, b in pairwise(at)] == shape
