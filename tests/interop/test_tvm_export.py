@@ -83,6 +83,18 @@ def test_opaque_nodes_go_back_as_they_came():
         tvm.ir.assert_structural_equal(back, func)
 
 
+def test_predicates_on_loads_and_stores():
+    buffer = ir.make_buffer("A", (64,), "float32", layout=TileLayout(S[64:1]))
+    lanes = ir.Ramp(ir.const(0), ir.const(1), 4)
+    mask = ir.Broadcast(ir.Var("c", "bool"), 4)
+    load = ir.BufferLoad(buffer, (lanes,), mask)
+    handle = ir.Var("A_handle", buffer.data.ty)
+    func = ir.PrimFunc((handle, mask.value), {handle: buffer}, ir.BufferStore(buffer, load, (lanes,), mask))
+    live = to_tvm(func)
+    assert ir.first_difference(from_tvm(live), func) is None
+    tvm.ir.assert_structural_equal(to_tvm(from_tvm(live)), live)
+
+
 def test_a_break_goes_back_in_the_form_it_came_in():
     x = tvm.tirx.Var("x", "bool")
     for stop in (tvm.tirx.Break(), tvm.tirx.Evaluate(tvm.tirx.break_loop())):

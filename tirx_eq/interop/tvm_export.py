@@ -151,7 +151,8 @@ def _write_load(w: Writer, e: ir.BufferLoad) -> Any:
     if "tirx.BufferLoad" in w.keys:
         return w.make("tirx.BufferLoad", buffer=w.write(e.buffer), predicate=w.write(e.predicate), **fields)
     if e.predicate is not None:
-        raise InteropError(f"this TVM ({w.tvm.__version__}) has no predicate on a load")
+        args = [w.write(e.buffer), *w.write(e.indices), w.write(e.predicate)]
+        return w.call(w.prim(e.dtype), "tirx.masked_load", args)
     return w.make("ir.TensorLoad", source=w.write(e.buffer), **fields)
 
 
@@ -160,7 +161,8 @@ def _write_store(w: Writer, s: ir.BufferStore) -> Any:
     if "tirx.BufferLoad" in w.keys:
         return w.stmt("BufferStore", predicate=w.write(s.predicate), **fields)
     if s.predicate is not None:
-        raise InteropError(f"this TVM ({w.tvm.__version__}) has no predicate on a store")
+        args = [w.write(s.buffer), w.write(s.value), *w.write(s.indices), w.write(s.predicate)]
+        return w.stmt("Evaluate", value=w.call(w.prim("void"), "tirx.masked_store", args))
     return w.stmt("BufferStore", **fields)
 
 

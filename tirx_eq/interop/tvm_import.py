@@ -59,6 +59,11 @@ def _read_call(reader: Reader, value: Any) -> Any:
     name = op_name(value.op)
     if name in ("tirx.buffer_data", "tirx.tensor_data_ptr") and len(value.args) == 1:
         return reader.buffer(value.args[0]).data
+    if name == "tirx.masked_load":  # 0.27 has no predicate on a load
+        buffer, *indices, predicate = value.args
+        return ir.BufferLoad(
+            reader.buffer(buffer), reader.read(indices), reader.read(predicate), span=reader.span(value)
+        )  # fmt: skip
     if not ir.Op.exists(name):
         return reader.opaque(value, f"the operator '{name}' is not known")
     attrs = read_attrs(reader, value.attrs)
@@ -143,7 +148,14 @@ def _read_for(reader: Reader, value: Any) -> ir.For:
 
 
 def _read_evaluate(reader: Reader, value: Any) -> ir.Stmt:
-    inner = reader.read(value.value)
+    call = value.value
+    if obj.type_key(call) == "ir.Call" and getattr(call.op, "name", "") == "tirx.masked_store":
+        buffer, stored, *indices, predicate = call.args
+        return ir.BufferStore(
+            reader.buffer(buffer), reader.read(stored), reader.read(indices), reader.read(predicate),
+            span=reader.span(value),
+        )  # fmt: skip
+    inner = reader.read(call)
     if isinstance(inner, ir.Call) and inner.op.name in _STATEMENT_CALLS:
         return _STATEMENT_CALLS[inner.op.name](*inner.args, span=reader.span(value))
     return ir.Evaluate(inner, span=reader.span(value))
