@@ -148,6 +148,15 @@ def test_errors_name_the_fault():
         from_json({"kind": "swizzle", "per_element": 3, "swizzle_len": 3})
 
 
+def test_numbers_too_large_are_refused():
+    with pytest.raises(LayoutError, match="addresses have at most 62 bits"):
+        SwizzleLayout(1000, 3, 3)
+    huge = TileLayout(S[(4, 4):(1 << 61, 1)])
+    assert huge.at(15) == {"m": 3 * (1 << 61) + 3}
+    with pytest.raises(LayoutError, match="don't fit in 64 bits"):
+        huge.evaluate(np.arange(16))
+
+
 def test_spans():
     assert TileLayout(S[4:-1] + 3).span() == 4
     assert TileLayout(S[(2, 4):(8, 1)] + R[2:100]).span() == 112

@@ -25,6 +25,9 @@ from .value import Value, as_value, xor
 if TYPE_CHECKING:
     import numpy as np
 
+#: address bits that a swizzle may reach: those of a non-negative 64-bit integer, less one
+MOST_BITS = 62
+
 
 @node("layout.SwizzleLayout")
 class SwizzleLayout(Layout):
@@ -42,6 +45,11 @@ class SwizzleLayout(Layout):
                 raise LayoutError(f"SwizzleLayout: {name} must be a number and at least 0, got {value}")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "swizzle_inner", bool(self.swizzle_inner))
+        if self.per_element + self.swizzle_len + self.atom_len > MOST_BITS:
+            raise LayoutError(
+                f"SwizzleLayout({self.per_element}, {self.swizzle_len}, {self.atom_len}): addresses have at most "
+                f"{MOST_BITS} bits"
+            )
         if self.atom_len < self.swizzle_len:
             raise LayoutError(
                 f"SwizzleLayout: atom_len ({self.atom_len}) must be at least swizzle_len ({self.swizzle_len}), "

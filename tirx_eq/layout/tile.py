@@ -179,6 +179,8 @@ class TileLayout(Layout):
 
         if not self.is_constant():
             raise LayoutError("evaluate: the layout has symbolic extents, strides or offsets")
+        if self._reach() >= 1 << 62:
+            raise LayoutError("evaluate: coordinates don't fit in 64 bits", hint="use at, which takes any integers")
         rest = np.asarray(flat, dtype=np.int64)
         out: dict[str, np.ndarray] = {}
         for k, it in reversed(list(enumerate(self.shard))):
@@ -198,6 +200,11 @@ class TileLayout(Layout):
             base = out.get(axis.name)
             out[axis.name] = np.full(rest.shape, shift, dtype=np.int64) if base is None else base + shift
         return out
+
+    def _reach(self) -> int:
+        """A bound on the size of every coordinate of a layout of numbers, copies left out."""
+        parts = [(i.extent, i.stride) for i in self.shard] + [(1, v) for v in self.offset.values()]
+        return sum(e * abs(s) for e, s in parts if isinstance(e, int) and isinstance(s, int))
 
     # -- text -------------------------------------------------------------------------------------------------------
 
