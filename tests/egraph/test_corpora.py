@@ -16,6 +16,7 @@ BEST_KNOWN = 893
 BAR_OPTIMAL = 673
 BAR_INDEX_COST = 4499
 BAR_INDEX_OPERATORS = 3681
+BAR_INDEX_OPERATORS_31_BITS = 3725
 
 
 def run(found: list[Row], **options: bool) -> list[Simplified]:
@@ -56,6 +57,14 @@ def test_addresses_of_real_kernels_beat_the_analyzer() -> None:
     ours = sum(operators(o.expr) for o in results)
     assert ours <= 0.89 * sum(operators(t) for t in theirs)
     assert ours <= BAR_INDEX_OPERATORS and sum(o.cost for o in results) <= BAR_INDEX_COST
+
+
+def test_values_of_31_bits_change_little() -> None:
+    corpus = rows("index_exprs.jsonl", opaque=(1 << 31) - 1)
+    results = run(corpus, check_result=False)
+    theirs = [parse(r.data["tvm"]) for r in corpus]
+    assert not [r.id for r, o, t in zip(corpus, results, theirs) if o.cost > cost(t)]
+    assert sum(operators(o.expr) for o in results) <= BAR_INDEX_OPERATORS_31_BITS
 
 
 def test_a_sample_of_them_is_validated() -> None:

@@ -15,7 +15,7 @@ from math import gcd
 from typing import Any
 
 from .cost import is_pow2
-from .encode import LIMIT, Encoder, TooBig
+from .encode import Encoder, TooBig
 
 Form = tuple[int, tuple[tuple[int, int], ...]]
 ZERO: Form = (0, ())
@@ -396,6 +396,4 @@ def _possible(lo: int, hi: int, align: int) -> int:
     """Bits that may be 1 in a value of ``[lo, hi]`` that is a multiple of ``align``; -1 if it may be negative."""
     if lo < 0:
         return -1
-    if hi > LIMIT:
-        raise TooBig
     return ((1 << hi.bit_length()) - 1) & -max(low_bit(align), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import encode
@@ -34,11 +34,16 @@ DEFAULT_BUDGET = Budget()
 
 @dataclass(frozen=True)
 class Saturated:
-    """A frozen e-graph, the names of the equalities that fired in it, and whether nothing was left to do."""
+    """A frozen e-graph, the names of the equalities that fired in it, and whether nothing was left to do.
+
+    ``counts`` and ``seconds`` are the matches and the search-and-apply time of every rule, for those who write rules.
+    """
 
     graph: Graph
     fired: tuple[str, ...]
     complete: bool
+    counts: Mapping[str, int]
+    seconds: Mapping[str, float]
 
 
 class _Pool(threading.local):
@@ -105,6 +110,8 @@ def saturate(
                 last = engine.saturate(schedule, rounds=most, nodes=nodes)
                 for name, count in last.fired.items():
                     report.fired[name] = report.fired.get(name, 0) + count
+                for name, took in last.seconds.items():
+                    report.seconds[name] = report.seconds.get(name, 0.0) + took
         graph = engine.freeze(operators=encode.OPERATORS, tables=("root", *tables))
         if kept:
             engine.run("(pop)")
@@ -112,4 +119,4 @@ def saturate(
         _pool.engines.pop(prelude, None)
         raise
     fired = tuple(sorted(n for n, count in report.fired.items() if count and not n.startswith(_SILENT)))
-    return Saturated(graph, fired, report.saturated)
+    return Saturated(graph, fired, report.saturated, report.fired, report.seconds)
