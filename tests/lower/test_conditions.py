@@ -14,6 +14,7 @@ from tirx_eq.lower.kernel import compile_function
 from .kernels import example, kernel
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_scaled import SCALED_WITNESSES
+from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
 
 HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
 FLOATS = 'A: Tx.Buffer((128, 64), "float32"), B: Tx.Buffer((128, 64), "float32")'
@@ -277,7 +278,7 @@ WITNESSES = {
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
 
-WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES)
+WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES)
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 
@@ -315,8 +316,7 @@ def seen() -> set[tuple[str, str]]:
     for make in WITNESSES.values():
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
-                         (WITNESSES["mma, A in tensor memory"], "sm_120a"),
-                         (WITNESSES["scaled"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
+                         (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found

@@ -9,10 +9,8 @@ import pytest
 from tirx_eq.errors import LoweringError
 from tirx_eq.ir import Expr
 from tirx_eq.lower.candidates import choose
-from tirx_eq.lower.equation import movement
 from tirx_eq.lower.indices import Indices
-from tirx_eq.lower.kernel import compile_function
-from tirx_eq.lower.mma_equation import matrix_equation
+from tirx_eq.lower.kernel import compile_function, equation_of
 from tirx_eq.lower.program import If, Index, Instruction, Memory, Pointer, replace_calls
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
@@ -35,8 +33,7 @@ def lowered(func):
 def verdict(choice, body, bodies, program, rest):
     bodies = {**bodies, choice.context.index: body}
     indices = Indices(replace_calls(program, bodies), *rest)
-    check = matrix_equation if choice.context.op == "gemm_async" else movement
-    return check(choice.context, body, indices)
+    return equation_of(choice)(choice.context, body, indices)
 
 
 def shift(operand, by):
@@ -70,7 +67,7 @@ def mutants(body):
             swapped = (node.operands[k][1], node.operands[k][0], *node.operands[k][2:])
             operands = (*node.operands[:k], swapped, *node.operands[k + 1 :])
             yield f"{node.opcode} swapped", at(i, operands)
-        if node.opcode.startswith(("st.", "tcgen05.mma", "tcgen05.ld", "cvt")):
+        if node.opcode.startswith(("st.", "tcgen05.mma", "tcgen05.ld", "tcgen05.cp", "cvt")):
             yield f"{node.opcode} left out", (*body[:i], *body[i + 1 :])
 
 

@@ -29,7 +29,7 @@ LOWER_FILES = (
 DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled"),
     "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
-    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "vec_auto": ("memory", "registers"),
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "vec_auto": ("memory", "registers"),
     "fallback": ("memory", "registers", "move"),
 }  # fmt: skip
 

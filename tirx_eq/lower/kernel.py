@@ -27,6 +27,7 @@ from .program import Block, Box, Instruction, replace_calls, walk
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
 from .threads import find_launch
+from .tmem_copy_equation import copy_equation
 from .value_equation import value_equation
 from .values import ptx_type
 from .variants import VARIANTS
@@ -135,6 +136,8 @@ def equation_of(choice: Choice) -> Callable[[CallContext, Block, Indices], Verdi
     """The equation that proves the lowerings of a call's op."""
     if choice.context.op == "gemm_async":
         return matrix_equation
+    if choice.chosen.node == "TmemCopy":
+        return copy_equation
     return value_equation if choice.context.op in FAMILIES else movement
 
 

@@ -1,6 +1,6 @@
 """The named conditions of the lowering rules: one module per family, all entered into the tables of ``registry``."""
 
-from . import elementwise, gemm, operands, reduce, scaled_gemm, tensor_copy, threads, tmem, vectors
+from . import elementwise, gemm, operands, reduce, scaled_gemm, tensor_copy, threads, tmem, tmem_copy, vectors
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
 from .vectors import MONOTONE
 
@@ -12,10 +12,11 @@ __all__ = [
     "elementwise",
     "gemm",
     "operands",
-    "scaled_gemm",
     "reduce",
+    "scaled_gemm",
     "tensor_copy",
     "threads",
     "tmem",
+    "tmem_copy",
     "vectors",
 ]  # fmt: skip

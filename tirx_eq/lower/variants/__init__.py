@@ -9,8 +9,11 @@ from .gemm import GEMMS
 from .reduce import REDUCTIONS
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
+from .tmem_copy import COPIES_TO_TMEM
 
 #: e-node operator -> variant.
-VARIANTS: dict[str, Variant] = {v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *MAPS, *REDUCTIONS, *GEMMS)}
+VARIANTS: dict[str, Variant] = {
+    v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS)
+}
 
 __all__ = ["VARIANTS", "Variant"]
