@@ -207,6 +207,12 @@ def test_slice_of_a_stage_with_a_symbolic_begin():
     assert part.apply(0, 0, 0, shape=(1, 128, 64)) == layout.apply(stage, 0, 0, shape=(4, 128, 64))
 
 
+def test_symbolic_bounds_of_one_length_give_a_number():
+    i, n = Var("i"), Var("n")
+    part = TileLayout(S[(n, 64):(64, 1)]).slice((n, 64), [(i * 8, i * 8 + 8), (0, 64)])
+    assert part == TileLayout(S[(8, 64):(64, 1)] + (i * 8) * 64)
+
+
 def test_slices_refuse_what_is_outside():
     layout = default_layout((8, 8))
     with pytest.raises(LayoutError, match=r"dimension 1: \[4, 12\) isn't inside \[0, 8\)"):

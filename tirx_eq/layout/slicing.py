@@ -17,7 +17,7 @@ from .compose import ComposeLayout
 from .grouping import group
 from .swizzle import SwizzleLayout
 from .tile import Iter, TileLayout, default_layout
-from .value import Value, add, as_value, div, exact_div, mod, mul
+from .value import Value, add, as_value, div, exact_div, mod, mul, subtract
 
 #: largest extent of a region that is tabulated when it wraps around digits irregularly.
 _TABLE_LIMIT = 1 << 16
@@ -37,11 +37,7 @@ def as_range(entry: Any, extent: Value) -> tuple[Value, Value]:
             begin, end = (as_value(v, "a bound of the region") for v in entry)
         except (TypeError, ValueError):
             raise LayoutError(f"slice: a region entry is a Range, a slice or (begin, end), got {entry!r}") from None
-    if isinstance(begin, int) and begin == 0:
-        return begin, end
-    if type(begin) is type(end) and begin == end:
-        return begin, 0
-    return begin, add(end, mul(begin, -1)) if isinstance(begin, int) else as_value(end - begin)
+    return begin, subtract(end, begin)
 
 
 def slice_layout(layout: Layout, shape: Sequence[Any], region: Sequence[Any]) -> Layout:

@@ -138,6 +138,21 @@ def equal_values(a: Value, b: Value) -> bool:
     return same(a, b) or polynomial(a) == polynomial(b)
 
 
+def subtract(a: Value, b: Value) -> Value:
+    """``a - b``, a number whenever the difference of the polynomials is one."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    rest = polynomial(a)
+    for factors, c in polynomial(b).items():
+        rest[factors] = rest.get(factors, 0) - c
+    rest = {f: c for f, c in rest.items() if c}
+    if not rest:
+        return 0
+    if set(rest) == {()}:
+        return rest[()]
+    return a if isinstance(b, int) and b == 0 else as_value(a - b)
+
+
 def exact_div(a: Value, b: Value) -> Value | None:
     """``a / b`` if ``a`` is evidently a multiple of ``b`` (constants, products, sums of such), else None."""
     if same(a, b):
