@@ -164,3 +164,24 @@ def test_pair_dealloc_is_ordered_after_the_peers_alloc(policy, seed):
     fence = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
     good = simulate(source.replace("BARRIER", fence), "pair", launch, [], policy=policy, seed=seed)
     assert not good.faults
+
+
+def test_reuse_of_an_accumulator_without_the_fence_is_a_warning():
+    """Loads completed by wait::ld, a barrier, then an MMA that overwrites: shipped kernels leave the fence out."""
+    from tests.sim.tc_harness import absolute, descriptor
+    from tests.sim.tc_harness import run as frame
+    value = descriptor(0, 128, 256, 0)
+    warps = """
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v0}, [%r9];
+    tcgen05.wait::ld.sync.aligned;
+    bar.sync 0;
+    FENCE
+    """
+    body = absolute(0, 1) + "\n    tcgen05.mma.cta_group::1.kind::f16 [%r8], %x0, %x1, %y2, %p6;"
+    for fence, count in (("", 1), ("tcgen05.fence::after_thread_sync;", 0)):
+        result = frame(body, None, None, [value, value, 0x08100010], warps.replace("FENCE", fence), faults=True)
+        assert not result.faults and len(result.warnings) == count
+        assert all(w.kind == "tcgen05-fence" for w in result.warnings)
+    unwaited = warps.replace("FENCE", "").replace("bar.sync 0;", "")
+    result = frame(body, None, None, [value, value, 0x08100010], unwaited, faults=True)
+    assert "race" in {f.kind for f in result.faults}

@@ -7,6 +7,7 @@ tc_pair(const __grid_constant__ CUtensorMap ma, const __grid_constant__ CUtensor
   __shared__ uint32_t tbase;
   int t = threadIdx.x, warp = t / 32, rank = blockIdx.x % 2;
   if (t == 0) { bar_init(smem(&full), 1); bar_init(smem(&done), 1); fence_init(); }
+  __syncwarp();
   if (warp == 0) {
     asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 128;" ::"r"(smem(&tbase)) : "memory");
     asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
