@@ -340,6 +340,14 @@ def atomics():
                 {1: x.max(keepdims=True), 2: np.array([400], i32), 3: np.array([(x & 15).sum()], f32), 4: both})
 
 
+def tc_attention():
+    q, k, v = (rng(s).standard_normal((128, 64)).astype(f16) for s in (1, 2, 3))
+    score = q.astype(np.float64) @ k.astype(np.float64).T
+    p = 2.0 ** (score - score.max(axis=1, keepdims=True))
+    return Case(Launch((1, 1, 1), (128, 1, 1), dynamic_shared=49152), [q, k, v, np.zeros((128, 64), f32)],
+                {3: p @ v.astype(np.float64) / p.sum(axis=1, keepdims=True)}, 2e-3)
+
+
 def tvm_scale():
     x = floats(1024)
     return Case(Launch((4, 1, 1), (256, 1, 1)), [x, np.zeros_like(x)], {1: 2 * x})
@@ -367,4 +375,4 @@ CASES = {f.__name__: f for f in (
     histogram, prefix_sum, half2_math, bf16_gemv, fp8_convert, last_block_sum, bitonic_sort, compact, bit_tricks,
     double_math, local_array, device_call, wmma_matmul, mma_sync, bulk_mbarrier, cuda_barrier, cluster_dsmem,
     warp_reduce_ops, divergent, tc_gemm_sync, tc_gemm_pipeline, tma_transpose, tc_block_scaled, tc_pair, tma_multicast,
-    clc_persistent, st_async_ring, named_barriers, packed_math, atomics)}
+    clc_persistent, st_async_ring, named_barriers, packed_math, atomics, tc_attention)}
