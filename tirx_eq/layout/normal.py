@@ -43,10 +43,12 @@ def canonicalize(layout: Layout) -> Layout:
     return normal_form(layout).layout
 
 
-def normal_form(layout: Layout, size: Value | None = None) -> NormalForm:
+def normal_form(layout: Layout, size: Value | None = None, *, search: bool = True) -> NormalForm:
     """Canonical form together with the size; ``size`` (default: the layout's) matters only to a bare swizzle.
 
-    LayoutError if ``size`` isn't the layout's.
+    Without ``search``, a swizzled layout whose digits carry and that has over 256 values keeps its own swizzle and is not
+    complete: for those who would rather compare values than wait some milliseconds.  LayoutError if ``size`` isn't the
+    layout's.
     """
     if isinstance(layout, SwizzleLayout):
         count = layout.period if size is None else size
@@ -56,7 +58,7 @@ def normal_form(layout: Layout, size: Value | None = None) -> NormalForm:
     if isinstance(layout, ComposeLayout):
         from .swizzle_normal import canonical_compose
 
-        form, complete = canonical_compose(layout)
+        form, complete = canonical_compose(layout, search)
     else:
         assert isinstance(layout, TileLayout)
         form, complete = canonical_tile(layout)

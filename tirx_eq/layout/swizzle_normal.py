@@ -7,7 +7,7 @@ canonical; a swizzle that can't act (short tile, coarse strides, constant phase,
 Two procedures find it.  If the address is an affine map over GF(2) of the index bits, a tile of digits is plain exactly
 if every address bit depends on at most one index bit.  An address bit that depends on two is *bad*; the target bits of
 the swizzle must cover the bad bits and need be no more than their hull, so only (kind, atom_len) is searched: about 2 w
-steps for w address bits.  Otherwise the values are tabulated and all parameters tried, up to 4,096 values.
+steps for w address bits.  Otherwise the values are tabulated and all parameters tried, up to 65,536 values.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: most values (elements times copies) that are tabulated for the search over all swizzles.
-TABLE_LIMIT = 4096
+TABLE_LIMIT = 1 << 16
 #: how many of the first values rule out swizzles before the whole table is looked at
 _PREFIXES = (32, 256)
 
 
-def canonical_compose(layout: ComposeLayout) -> tuple[Layout, bool]:
-    """Canonical form and whether it is complete."""
+def canonical_compose(layout: ComposeLayout, search: bool = True) -> tuple[Layout, bool]:
+    """Canonical form and whether it is complete; see ``normal_form`` for ``search``."""
     tile, sure = canonical_tile(layout.tile)
     swizzle = layout.swizzle
     if swizzle.swizzle_len == 0:
@@ -42,7 +42,7 @@ def canonical_compose(layout: ComposeLayout) -> tuple[Layout, bool]:
         return _assemble(swizzle, tile), False
     found = _by_bits(swizzle, tile)
     if found is None:
-        found = _by_table(swizzle, tile)
+        found = _by_table(swizzle, tile, TABLE_LIMIT if search else 256)
     if found is None:
         found = _apart_from_whole_periods(swizzle, tile)
         sure = False
@@ -161,18 +161,20 @@ def _tile_of_columns(tile: TileLayout, columns: Sequence[int], start: int) -> Ti
 # -- by values -------------------------------------------------------------------------------------------------------
 
 
-def _by_table(swizzle: SwizzleLayout, tile: TileLayout) -> tuple[SwizzleLayout | None, TileLayout] | None:
-    """Try every swizzle on the table of values; None if there are too many values."""
+def _by_table(
+    swizzle: SwizzleLayout, tile: TileLayout, limit: int
+) -> tuple[SwizzleLayout | None, TileLayout] | None:
+    """Try every swizzle on the table of values; None if there are more than ``limit``."""
     import numpy as np
 
     size = int(tile.size())  # type: ignore[arg-type]
     copies = [(int(i.extent), int(i.stride)) for i in tile.replica if i.axis == m]  # type: ignore[arg-type]
     deltas = np.zeros(1, dtype=np.int64)
     for extent, stride in copies:
-        if len(deltas) * extent * size > TABLE_LIMIT:
+        if len(deltas) * extent * size > limit:
             return None
         deltas = np.unique((deltas[:, None] + np.arange(extent) * stride).ravel())
-    if size * len(deltas) > TABLE_LIMIT:
+    if size * len(deltas) > limit:
         return None
     values = tile.evaluate(np.arange(size))
     others = {k: v for k, v in values.items() if k != "m"}
