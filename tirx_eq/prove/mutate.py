@@ -169,6 +169,8 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
     point = find_counterexample(ob, (5,))
     if point is None:
         proof = prove(ob, REQUIRED_WIDTHS, RLIMIT)
+        if proof.verdict == "unknown" and ob.bits and not proof.widths:
+            proof = prove(ob, REQUIRED_WIDTHS[:1])
         if proof.verdict == "unknown" and ob.bits and proof.widths:
             return Outcome(mutant, "sound", widths=proof.widths)  # proved at the widths that it got to
         if proof.verdict in _STATUS:

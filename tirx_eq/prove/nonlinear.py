@@ -20,6 +20,24 @@ from typing import Any
 
 from ..ir.index import Term, postorder
 from . import polynomial as P
+from .formulas import (
+    Atom,
+    Formula,
+    Junction,
+    Query,
+    atoms,
+    conjuncts,
+    either,
+    every,
+    ge,
+    implied,
+    negate,
+    nonzero,
+    ruled_out,
+    shape,
+    step,
+    zero,
+)
 from .obligations import Obligation
 from .polynomial import Poly
 from .table import BOOLEAN
@@ -28,52 +46,6 @@ RLIMIT = 2_000_000
 CUT_RLIMIT = 60_000
 MAX_CUTS = 4
 MAX_PRODUCTS = 80
-
-
-@dataclass(frozen=True)
-class Atom:
-    """``poly >= 0`` or ``poly == 0``."""
-
-    kind: str
-    poly: Poly
-
-
-@dataclass(frozen=True)
-class Junction:
-    """``and``, ``or`` or ``not`` of formulas."""
-
-    kind: str
-    parts: tuple[Formula, ...]
-
-
-Formula = Atom | Junction
-
-
-def ge(p: Poly) -> Formula:
-    """``p >= 0``."""
-    return Atom("ge", p)
-
-
-def zero(p: Poly) -> Formula:
-    """``p == 0``."""
-    return Atom("eq", p)
-
-
-def negate(f: Formula) -> Formula:
-    """Not ``f``, pushed through inequalities."""
-    if isinstance(f, Atom) and f.kind == "ge":
-        return ge(P.sub(P.const(-1), f.poly))
-    return Junction("not", (f,))
-
-
-def either(*parts: Formula) -> Formula:
-    """At least one of ``parts``."""
-    return Junction("or", parts)
-
-
-def every(*parts: Formula) -> Formula:
-    """All of ``parts``."""
-    return Junction("and", parts)
 
 
 @dataclass(frozen=True)
@@ -102,7 +74,7 @@ class Problem:
         self._split: dict[Any, tuple[Poly, Poly]] = {}
         self.facts: list[Formula] = []
         for h in ob.hypotheses:
-            self.facts += _conjuncts(self.formula(h))
+            self.facts += conjuncts(self.formula(h))
         self.goals = [(g.label, self.formula(g.term)) for g in ob.goals]
         self._eliminate()
         self._simplify()
@@ -148,7 +120,7 @@ class Problem:
         self.choices += 1
         if self.choices <= len(self.branches):
             taken = self.branches[self.choices - 1]
-            self.facts += _conjuncts(condition if taken else negate(condition))
+            self.facts += conjuncts(condition if taken else negate(condition))
             return yes if taken else no
         v = self.fresh("v")
         self.facts.append(either(negate(condition), zero(P.sub(v, yes))))
@@ -251,14 +223,14 @@ class Problem:
             kept: list[Formula] = []
             for f in self.facts:
                 if isinstance(f, Junction) and f.kind == "or":
-                    if any(_implied(p, known) for p in f.parts):
+                    if any(implied(p, known) for p in f.parts):
                         continue
-                    parts = [p for p in f.parts if not _ruled_out(p, known)]
+                    parts = [p for p in f.parts if not ruled_out(p, known)]
                     f = parts[0] if len(parts) == 1 else Junction("or", tuple(parts))
-                if isinstance(f, Junction) and f.kind == "not" and _nonzero(f.parts[0], known):
+                if isinstance(f, Junction) and f.kind == "not" and nonzero(f.parts[0], known):
                     continue
-                kept += _conjuncts(f)
-            unchanged = [_shape(f) for f in kept] == [_shape(f) for f in self.facts]
+                kept += conjuncts(f)
+            unchanged = [shape(f) for f in kept] == [shape(f) for f in self.facts]
             self.facts = kept
             if unchanged:
                 return
@@ -285,7 +257,7 @@ class Problem:
         moduli = self._moduli()
         for m in moduli:
             for d in self._differences(m, level):
-                out += _step(m, d)
+                out += step(m, d)
         if level >= 2:
             out += self._scaled(moduli) + self._products()
         return out
@@ -297,7 +269,7 @@ class Problem:
             if len(p) == 1:
                 found += [P.symbol(s) for m in p for s in m]
         for f in self.facts:
-            for p in _atoms(f):
+            for p in atoms(f):
                 found += [P.symbol(s) for m in p if len(m) >= 2 for s in m if "!" not in s]
         unique = {P.key(p): p for p in found}
         return [p for _, p in sorted(unique.items()) if P.degree(p) > 0]
@@ -316,7 +288,7 @@ class Problem:
             quotients = [d.quotient for d in self.divisions]
             out += [P.sub(x, y) for i, x in enumerate(quotients) for y in quotients[i + 1 :]]
         for _, goal in self.goals:
-            for p in _atoms(goal):
+            for p in atoms(goal):
                 out += [p, part(p)]
         if mono:
             for d in self.divisions:
@@ -328,7 +300,7 @@ class Problem:
                     out += [part(r), P.sub(P.divide(d.divisor, mono), part(r))]
                     out += [P.sub(part(r), e.quotient) for e in same]
             for f in self.facts:
-                for p in _atoms(f):
+                for p in atoms(f):
                     out.append(part(p))
         unique: dict[Any, Poly] = {}
         for p in out:
@@ -384,13 +356,13 @@ class Problem:
         return found
 
     def _next_cut(self, linear: bool, rlimit: int) -> Poly | None:
-        query = _Query(self.facts, rlimit, linear)
+        query = Query(self.facts, rlimit, linear)
         query.add(self._multiples())
         if linear:
             query.add(self._scaled(self._moduli()))
         for m in self._moduli():
             for d in self._cuts(m):
-                if query.holds(zero(d), _step(m, d)):
+                if query.holds(zero(d), step(m, d)):
                     return d
         return None
 
@@ -418,13 +390,13 @@ class Problem:
             for g in sorted({s for m in d.divisor for s in m}):
                 part = P.divide(gap, (g,))
                 if P.key(P.mul(part, P.symbol(g))) == P.key(gap):
-                    out += _step(P.symbol(g), part)
+                    out += step(P.symbol(g), part)
         for f in self.facts:
             if isinstance(f, Atom) and f.kind == "ge":
                 for g in sorted(P.symbols(f.poly)):
                     part = P.divide(f.poly, (g,))
                     if len(part) >= 2:
-                        out += _step(P.symbol(g), part)
+                        out += step(P.symbol(g), part)
         return out
 
     def _use(self, d: Poly) -> None:
@@ -455,124 +427,10 @@ class Problem:
         seed: int = 0,
     ) -> tuple[str, int, str]:
         """``solve`` for other goals and chosen lemmas."""
-        query = _Query(self.facts, rlimit, linear, seed)
+        query = Query(self.facts, rlimit, linear, seed)
         query.add(lemmas)
         return query.refute(goals)
 
 
-class _Query:
-    """Facts in a z3 context of their own, and questions to them."""
-
-    def __init__(self, facts: Iterable[Formula], rlimit: int, linear: bool, seed: int = 0) -> None:
-        import z3
-
-        self.z3 = z3
-        self.context = z3.Context()
-        self.linear = linear
-        self.solver = z3.SolverFor("QF_LIA", ctx=self.context) if linear else z3.Solver(ctx=self.context)
-        self.solver.set("rlimit", rlimit)
-        if seed:
-            self.solver.set("random_seed", seed)
-        self.names: dict[str, Any] = {}
-        self._products: dict[P.Monomial, Any] = {}
-        self.add(facts)
-
-    def value(self, p: Poly) -> Any:
-        """A polynomial; linear queries take every product for a variable."""
-        z3 = self.z3
-        parts = []
-        for m, c in sorted(p.items()):
-            product = self._product(m)
-            constant = z3.IntVal(c, self.context)
-            parts.append(constant if product is None else product if c == 1 else constant * product)
-        return z3.Sum(*parts) if len(parts) > 1 else parts[0] if parts else z3.IntVal(0, self.context)
-
-    def _product(self, m: P.Monomial) -> Any:
-        if m not in self._products:
-            product = None
-            for s in ("*".join(m),) if self.linear and m else m:
-                if s not in self.names:
-                    self.names[s] = self.z3.Int(s, self.context)
-                product = self.names[s] if product is None else product * self.names[s]
-            self._products[m] = product
-        return self._products[m]
-
-    def truth(self, f: Formula) -> Any:
-        """A formula."""
-        if isinstance(f, Atom):
-            return self.value(f.poly) >= 0 if f.kind == "ge" else self.value(f.poly) == 0
-        parts = [self.truth(p) for p in f.parts]
-        if f.kind == "not":
-            return self.z3.Not(parts[0])
-        return self.z3.And(*parts, self.context) if f.kind == "and" else self.z3.Or(*parts, self.context)
-
-    def add(self, formulas: Iterable[Formula]) -> None:
-        """Assert formulas."""
-        for f in formulas:
-            self.solver.add(self.truth(f))
-
-    def holds(self, goal: Formula, lemmas: Iterable[Formula]) -> bool:
-        """Whether the goal follows, with these lemmas for this question only."""
-        self.solver.push()
-        self.add(lemmas)
-        self.solver.add(self.z3.Not(self.truth(goal)))
-        found = self.solver.check() == self.z3.unsat
-        self.solver.pop()
-        return bool(found)
-
-    def refute(self, goals: Sequence[Formula]) -> tuple[str, int, str]:
-        """Ask for a counterexample to some goal: result, rlimit used, SMT-LIB text."""
-        self.solver.add(self.z3.Not(self.z3.And(*(self.truth(g) for g in goals), self.context)))
-        text = f"(set-logic {'QF_LIA' if self.linear else 'QF_NIA'})\n" + self.solver.to_smt2()
-        result = str(self.solver.check())
-        return result, int(self.solver.statistics().get_key_value("rlimit count")), text
-
-
 def _division(d: Division, name: str, value: Poly) -> Division:
     return Division(*(P.substitute(p, name, value) for p in (d.dividend, d.divisor, d.quotient, d.remainder)))
-
-
-def _ruled_out(f: Formula, known: set[Any]) -> bool:
-    """Whether the negation of ``f`` is among the known inequalities."""
-    return isinstance(f, Atom) and f.kind == "ge" and P.key(P.sub(P.const(-1), f.poly)) in known
-
-
-def _implied(f: Formula, known: set[Any]) -> bool:
-    """Whether ``f`` is a known inequality, or weaker by one."""
-    return isinstance(f, Atom) and f.kind == "ge" and (P.key(P.sub(f.poly, P.const(1))) in known)
-
-
-def _nonzero(f: Formula, known: set[Any]) -> bool:
-    """Whether ``f`` says that something known to be positive is 0."""
-    return (
-        isinstance(f, Atom)
-        and f.kind == "eq"
-        and any(P.key(P.sub(q, P.const(1))) in known for q in (f.poly, P.sub({}, f.poly)))
-    )
-
-
-def _shape(f: Formula) -> Any:
-    return (f.kind, P.key(f.poly)) if isinstance(f, Atom) else (f.kind, tuple(_shape(p) for p in f.parts))
-
-
-def _conjuncts(f: Formula) -> list[Formula]:
-    if isinstance(f, Junction) and f.kind == "and":
-        return [c for p in f.parts for c in _conjuncts(p)]
-    return [f]
-
-
-def _atoms(f: Formula) -> list[Poly]:
-    if isinstance(f, Atom):
-        return [f.poly]
-    return [p for part in f.parts for p in _atoms(part)]
-
-
-def _step(b: Poly, d: Poly) -> list[Formula]:
-    """b >= 1 and d >= 1 imply b*d >= b; b >= 1 and d <= -1 imply b*d <= -b; d = 0 implies b*d = 0."""
-    one, product = P.const(1), P.mul(b, d)
-    guard = negate(ge(P.sub(b, one)))
-    return [
-        either(guard, negate(ge(P.sub(d, one))), ge(P.sub(product, b))),
-        either(guard, negate(ge(P.sub(P.const(-1), d))), ge(P.sub(P.sub({}, b), product))),
-        either(negate(zero(d)), zero(product)),
-    ]
