@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tirx_eq.egraph.simplify import simplify
-from tirx_eq.ir.index import EvaluationError, parse, show
+from tirx_eq.egraph.random_terms import random_range, random_term, sample
+from tirx_eq.egraph.simplify import simplify, simplify_all
+from tirx_eq.ir.index import EvaluationError, Term, evaluate, parse, show
 
 CASES = [
     ("(lt (div x 4) n)", {"x": (0, 1000), "n": (0, 100)}, ["(lt x (mul n 4))"], "1"),
@@ -43,3 +46,28 @@ def test_a_contradiction_between_terms_changes_nothing() -> None:
     ranges = {"x": (0, 9), "y": (0, 9)}
     result = simplify(term, ranges, assume=[parse("(lt x y)"), parse("(lt y x)")])
     assert result.expr == term
+
+
+def test_random_assumptions_are_never_misused() -> None:
+    r = random.Random(1)
+    used = 0
+    for _ in range(25):
+        ranges = {v: random_range(r) for v in "xyz"} | {"n": (1, 12)}
+        names = list("xyz")
+        assume: list[Term] = [
+            (r.choice(("lt", "le", "eq", "ne")), random_term(r, 1, names), random_term(r, 1, names))
+            for _ in range(r.randint(1, 2))
+        ]
+        if r.random() < 0.4:
+            assume.append(("eq", ("mod", r.choice(names), r.choice((2, 3, 4, 8))), 0))
+        terms = [random_term(r, 3, names) for _ in range(3)] + [("min", *assume[0][1:])]  # type: ignore[misc, index]
+        try:
+            results = simplify_all(terms, ranges, assume=assume, check_result=False)
+        except EvaluationError:
+            continue
+        points = [p for p in sample(r, ranges, 300) if all(evaluate(c, p) for c in assume)]
+        used += bool(points)
+        for term, result in zip(terms, results):
+            for point in points[:40]:
+                assert evaluate(term, point) == evaluate(result.expr, point), (assume, show(term), point)
+    assert used > 8
