@@ -17,7 +17,7 @@ from .cost import DEFAULT, CostTable
 from .encode import WIDE, Encoder, TooBig
 from .linear import Form
 from .normal import Normal
-from .pieces import Cutter, Part, Piece, settled
+from .pieces import Cutter, Part, Piece, field, settled
 from .saturation import DEFAULT_BUDGET, Budget, saturate
 from .simplify import Simplified, checked_equal, choose
 from .table import TermTable
@@ -246,7 +246,10 @@ def _load(piece: Piece, encoder: Encoder) -> int:
 
 
 def _plain(piece: Piece, names: list[str]) -> Term:
-    """The term of a piece as it is."""
+    """The term of a piece that the e-graph was not asked about."""
+    known = field(piece, names[0]) if names else None
+    if known is not None:
+        return known
     out: list[Term] = []
     for key in piece:
         op = key[0]

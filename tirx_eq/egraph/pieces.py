@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ir.index import Term
 from .cost import is_pow2
 from .encode import Encoder, Key, children
 from .linear import Form, Linear
@@ -135,24 +136,49 @@ def _related(a: int, b: int) -> bool:
 
 
 def settled(piece: Piece) -> bool:
-    """Whether no form of ``piece`` can be cheaper: at most one free operation, or a field of a variable shifted."""
-    if len(piece) == 1:
+    """Whether the e-graph has nothing to add: at most one cheap operation, or a field of one variable."""
+    if len(piece) == 1 or field(piece, "") is not None:
         return True
-    last = piece[-1]
-    if len(piece) == 2:
-        return _single(last) and piece[0][0] == "V"
-    if len(piece) == 3 and last[0] == "MulK" and is_pow2(last[2]) and piece[0][0] == "V":
-        field = piece[1]
+    return len(piece) == 2 and piece[0][0] == "V" and piece[1][0] in ("AddK", "XorK", "AndK", "OrK", "LNot")
+
+
+def field(piece: Piece, name: str) -> Term | None:
+    """The cheapest term of a piece that moves one run of bits of a variable; None for any other piece.
+
+    With ``s`` the bits dropped below, ``w`` the width kept (None: all above) and ``t`` the shift back up, the value is
+    ``((v >> s) mod 2^w) << t``: one mask if s = t, else a shift and at most one mask.
+    """
+    if piece[0][0] != "V" or len(piece) > 4:
+        return None
+    s, t = 0, 0
+    w: int | None = None
+    for i, key in enumerate(piece[1:], 1):
+        if key[0] not in ("DivK", "ModK", "MulK") or key[1] != i - 1 or not is_pow2(key[2]):
+            return None
+        a = key[2].bit_length() - 1
+        if key[0] == "MulK":
+            t += a
+        elif t:
+            return None  # the normal form multiplies last
+        elif key[0] == "DivK":
+            if w is not None:
+                return None  # and divides first
+            s += a
+        else:
+            w = a if w is None else min(a, w)
+    if s == t:
+        mask = -(1 << s) if w is None else ((1 << w) - 1) << s
         return (
-            field[0] in ("ModK", "DivK")
-            and is_pow2(field[2])
-            and not (field[0] == "DivK" and field[2] == last[2])
+            name if mask == -1 else ("mod", name, 1 << w) if s == 0 and w is not None else ("and", name, mask)
         )
-    return False
-
-
-def _single(key: Key) -> bool:
-    op = key[0]
-    if op in ("MulK", "DivK", "ModK"):
-        return is_pow2(key[2])
-    return op in ("AddK", "XorK", "AndK", "OrK", "LNot")
+    shift = abs(s - t)
+    moved: Term = ("div", name, 1 << shift) if s > t else ("mul", name, 1 << shift)
+    if w is None:
+        if s == 0 or t == 0:
+            return moved
+        return ("mul", ("div", name, 1 << s), 1 << t)
+    if t == 0:
+        return ("mod", moved, 1 << w)
+    if s == 0:
+        return ("mul", ("mod", name, 1 << w), 1 << t)
+    return ("and", moved, ((1 << w) - 1) << t)
