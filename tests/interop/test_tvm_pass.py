@@ -58,6 +58,14 @@ def test_the_pass_changes_index_expressions_only():
     assert "B[bx * 128 + tx] = A[bx * 128 + tx] * T.float32(2.0)" in text
 
 
+def test_attributes_stay_what_they_are():
+    target = tvm.target.Target(TARGET, "llvm") if tvm.runtime.enabled("llvm") else tvm.target.Target(TARGET)
+    func = redundant.with_attr("target", target).with_attr("note", [1, "two"])
+    after = tvm_pass()(tvm.IRModule({"redundant": func}))["redundant"]
+    assert after.attrs["target"].same_as(func.attrs["target"]) and list(after.attrs["note"]) == [1, "two"]
+    assert not after.body.same_as(func.body)
+
+
 def test_a_module_with_nothing_to_gain_is_returned_itself():
     @T.prim_func
     def plain(A: T.Buffer((64,), "float32")):

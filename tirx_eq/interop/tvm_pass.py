@@ -45,7 +45,9 @@ def tvm_pass(report: PassReport | None = None) -> Any:
             try:
                 ours, done = rewrite_indices(import_object(func))
                 if done.rewrites:
-                    changed[var] = export_object(ours)
+                    made = export_object(ours)
+                    # attributes hold live objects (targets with their hosts), which stay what they are
+                    changed[var] = tvm.tirx.PrimFunc(made.params, made.body, made.ret_type, func.attrs)
                 found.functions[name] = done
             except TirxError as e:
                 found.untouched[name] = str(e)
