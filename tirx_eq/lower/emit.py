@@ -65,7 +65,7 @@ class Emitter:
         self.loops: list[LoopFrame] = []
         self.terms = TermCode(kernel, indices.scope, self._opaque)
         self.values = ValueCode(self)
-        self._diverged = False
+        self.diverged = False
 
     # -- whole program ---------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Emitter:
             getattr(self, f"_{type(node).__name__.lower()}")(node)
 
     @contextmanager
-    def _scoped(self) -> Iterator[None]:
+    def scoped(self) -> Iterator[None]:
         self.terms.push()
         try:
             yield
@@ -150,9 +150,9 @@ class Emitter:
 
     def _converge(self) -> None:
         """Before an instruction that wants the whole warp converged, after code that may have split it."""
-        if self._diverged:
+        if self.diverged:
             self.k.emit("bar.warp.sync", Imm(0xFFFFFFFF, hex=True))
-            self._diverged = False
+            self.diverged = False
 
     def _define(self, node: Define) -> None:
         key: Any = self.indices.scope.name(node.var) if is_index(node.var) else node.var
@@ -169,26 +169,26 @@ class Emitter:
         opcode = f"mbarrier.try_wait.parity.{node.order + '.' if node.order else ''}shared::cta.b64"
         done = self.k.op(opcode, address, parity)
         self.k.emit("bra", head, pred=~done)
-        self._diverged = True
+        self.diverged = True
 
     def _if(self, node: If) -> None:
         condition = self.temp(node.condition) if isinstance(node.condition, Temp) else self.condition(node.condition)
         if node.then and node.orelse:
             with self.k.if_else(condition) as arms:
-                with arms.then(), self._scoped():
+                with arms.then(), self.scoped():
                     self._branch(node.then)
-                with arms.otherwise(), self._scoped():
+                with arms.otherwise(), self.scoped():
                     self._branch(node.orelse)
         else:
             taken = node.then or node.orelse
-            with self.k.if_(condition if node.then else ~condition), self._scoped():
+            with self.k.if_(condition if node.then else ~condition), self.scoped():
                 self._branch(taken)
-        self._diverged = True
+        self.diverged = True
 
     def _branch(self, block: Block) -> None:
-        outer, self._diverged = self._diverged, False
+        outer, self.diverged = self.diverged, False
         self.block(block)
-        self._diverged = outer or self._diverged
+        self.diverged = outer or self.diverged
 
     def _loop(self, node: Loop) -> None:
         start, stop = (self.index(Index(e)) for e in (node.start, node.stop))
@@ -196,22 +196,22 @@ class Emitter:
         if not isinstance(step, Imm) or int(step.value) <= 0:
             raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
         first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
-        with self.k.for_range(first, last, int(step.value)) as frame, self._scoped():  # type: ignore[arg-type]
+        with self.k.for_range(first, last, int(step.value)) as frame, self.scoped():  # type: ignore[arg-type]
             assert frame.index is not None
             self.terms.define(self.indices.scope.name(node.var), frame.index)
             self.loops.append(frame)
             self.block(node.body)
             self.loops.pop()
-        self._diverged = True
+        self.diverged = True
 
     def _repeat(self, node: Repeat) -> None:
-        with self.k.loop("while") as frame, self._scoped():
+        with self.k.loop("while") as frame, self.scoped():
             if node.condition is not None:
                 frame.break_if(~self.condition(node.condition))
             self.loops.append(frame)
             self.block(node.body)
             self.loops.pop()
-        self._diverged = True
+        self.diverged = True
 
     def _jump(self, node: Jump) -> None:
         if node.kind == "exit":

@@ -21,6 +21,7 @@ from .context import CallContext
 from .emit import Emitter
 from .equation import movement
 from .indices import Indices
+from .intrinsics import constant
 from .mma_equation import matrix_equation
 from .operations import FAMILIES
 from .program import Block, Box, Instruction, replace_calls, walk
@@ -34,6 +35,10 @@ from .variants import VARIANTS
 
 #: Config keys that mean something to the compiler whatever the variant.
 COMMON_CONFIG = frozenset(("dispatch",))
+#: Config keys that change what a call does: left unread they would make a wrong program.
+FLAGS = frozenset(("is_AB_tf32", "weight_stationary"))
+MEANINGFUL_CONFIG = FLAGS | {"cta_mask", "use_tma_reduce", "oob", "gather4", "remote_cta_id"}
+
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,14 @@ def _prove(choice: Choice, block: Block, indices: Indices) -> Lowered:
 def _unread_config(choice: Choice) -> list[str]:
     read = COMMON_CONFIG | {key for v in VARIANTS.values() for key in v.config if v.node == choice.chosen.node}
     unread = sorted(set(choice.context.call.config) - read)
+    for key in unread:
+        value = choice.context.call.config[key]
+        off = value is None or (key in FLAGS and constant(value) == 0)
+        if key in MEANINGFUL_CONFIG and not off:
+            raise LoweringError(
+                f"'{choice.context.op}' was given '{key}', which changes what it does; {choice.chosen.describe()} can't do that",
+                span=choice.context.span,
+            )
     place = f"{choice.context.span}: " if choice.context.span else ""
     return [f"{place}'{choice.context.op}' was given the config key '{key}', which nothing reads" for key in unread]
 

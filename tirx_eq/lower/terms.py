@@ -70,8 +70,16 @@ class TermCode:
     def bounds(self, term: Term) -> tuple[int, int]:
         return self._table.interval[self._table.add(term)]
 
-    def width(self, term: Term) -> int:
-        """32 if every intermediate value fits a signed, or every one an unsigned, 32-bit integer; else 64."""
+    def fits(self, term: Term, bits: int) -> bool:
+        """Whether ``value`` can compute the term exactly and give it in ``bits`` bits."""
+        low, high = self.bounds(term)
+        if bits == 32 and not (-(1 << 31) <= low and high < 1 << 32):
+            return False
+        low, high = self._reach(term)
+        return -(1 << 63) <= low and high < 1 << 63
+
+    def _reach(self, term: Term) -> tuple[int, int]:
+        """The least and greatest of all intermediate values."""
         low = high = 0
         todo = [term]
         while todo:
@@ -80,6 +88,11 @@ class TermCode:
             low, high = min(low, a), max(high, b)
             if isinstance(t, tuple):
                 todo += t[1:]
+        return low, high
+
+    def width(self, term: Term) -> int:
+        """32 if every intermediate value fits a signed, or every one an unsigned, 32-bit integer; else 64."""
+        low, high = self._reach(term)
         if -(1 << 31) <= low and high < 1 << 31:
             return 32
         if low >= 0 and high < 1 << 32:

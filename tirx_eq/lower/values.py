@@ -27,6 +27,7 @@ from ..ir import (
     Var,
 )  # fmt: skip
 from ..ir import dtype as dt
+from ..ir.functor import post_order_visit
 from ..ptx.operands import SINK, Imm, Pair, Reg, Vec
 from .indices import is_index
 from .program import Memory, Store, Word
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _FLOAT_OPS: dict[type, str] = {
     Add: "add.rn", Sub: "sub.rn", Mul: "mul.rn", Div: "div.rn", Min: "min", Max: "max",
 }  # fmt: skip
+_MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
 #: Unary functions of float32 (PTX ISA 9.7.3; approximate ones are within the ISA's stated error).
 _UNARY = {
@@ -58,6 +60,12 @@ def ptx_type(dtype: str) -> str:
     return "u8" if kind == "bool" else f"{'s' if kind == 'int' else 'u'}{bits}"
 
 
+def _reads_memory(e: Expr) -> bool:
+    found: list[bool] = []
+    post_order_visit(e, lambda node: found.append(isinstance(node, BufferLoad)))
+    return any(found)
+
+
 class ValueCode:
     """Registers of values; ``e`` is the emitter whose kernel and terms it uses."""
 
@@ -75,14 +83,24 @@ class ValueCode:
             if dt.kind(e.dtype) == "bool":
                 p = self.e.condition(e)
                 return p if isinstance(p, Reg) else self.k.op("not.pred", p.reg)
-            return self.e.terms.value(self.e.indices.term(e), 64 if dt.bits(e.dtype) == 64 else 32)
+            bits = 64 if dt.bits(e.dtype) == 64 else 32
+            term = self.e.indices.term(e)
+            if type(e) in _MODULAR and not self.e.terms.fits(term, bits):
+                return self._low_bits(e, bits)
+            return self.e.terms.value(term, bits)
         return self.copy(e)
+
+    def _low_bits(self, e: Expr, bits: int) -> Reg:
+        """A sum, difference or product that may overflow: its low bits depend only on those of its operands."""
+        left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+        return self.k.op(f"{_MODULAR[type(e)]}.s{bits}", left, right)
 
     def register(self, e: Expr) -> Reg:
         value = self.value(e)
         if isinstance(value, Reg):
             return value
-        return self.k.op(f"mov.{'b64' if dt.bits(e.dtype) == 64 else 'b32'}", value)
+        kind = "f" if dt.is_float(e.dtype) else "b"
+        return self.k.op(f"mov.{kind}{64 if dt.bits(e.dtype) == 64 else 32}", value)
 
     def _is_opaque(self, e: Expr) -> bool:
         """Whether index arithmetic sees the expression as a variable of its own."""
@@ -173,7 +191,7 @@ class ValueCode:
         return self.k.op("cvt.u16.u32", self.k.op("and.b32", part, (1 << bits) - 1))
 
     def store(self, node: Store) -> None:
-        value = self.value(node.value)
+        value = self.register(node.value) if dt.is_float(node.dtype) else self.value(node.value)
         root, bits = node.memory.root, dt.storage_bits(node.dtype)
         if isinstance(value, Reg) and value.type == "pred":
             value = self.k.op("selp.b32", 1, 0, value)
@@ -181,11 +199,8 @@ class ValueCode:
             self._write_register(node.memory, value, bits)
             return
         if isinstance(value, Imm):
-            value = self.k.op(f"mov.b{max(32, bits)}", self._bits_of(value, bits))
+            value = self.k.op(f"mov.b{max(32, bits)}", value)
         self.k.emit(f"st.{root.space}.b{bits}", self.e.memory(node.memory), value)
-
-    def _bits_of(self, value: Imm, bits: int) -> Imm:
-        return value
 
     def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
         word, shift = self._register_place(memory)
@@ -219,6 +234,20 @@ class ValueCode:
             return self.k.op(f"cvt.rn.{b}.{a}", value)
         return value if dt.bits(source) == dt.bits(target) else self.k.op(f"cvt.{b}.{a}", value)
 
+    def choice(self, e: Call) -> Reg:
+        """``if_then_else``: unlike Select it computes only the side it takes, which matters where a side reads memory."""
+        condition, *sides = e.args
+        if not any(map(_reads_memory, sides)):
+            return self.copy(Select(condition, *sides))
+        suffix = "pred" if dt.kind(e.dtype) == "bool" else f"b{max(16, dt.bits(e.dtype))}"
+        result = self.k.reg(suffix)
+        with self.k.if_else(self.e.condition(condition)) as arms:
+            for arm, side in zip((arms.then, arms.otherwise), sides, strict=True):
+                with arm(), self.e.scoped():
+                    self.k.emit(f"mov.{suffix}", result, self.register(side))
+        self.e.diverged = True
+        return result
+
     def call(self, e: Call) -> Reg:
         name = e.op.name
         if name == "tirx.ptx.elect_sync":
@@ -231,7 +260,7 @@ class ValueCode:
             scaled = self.k.op("mul.rn.f32", self.register(e.args[0]), Imm(LOG2_E))
             return self.k.op("ex2.approx.f32", scaled)
         if name == "tirx.if_then_else":
-            return self.copy(Select(e.args[0], e.args[1], e.args[2]))
+            return self.choice(e)
         if name == "tirx.fma":
             a, b, c = (self.register(x) for x in e.args)
             return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)
