@@ -45,8 +45,8 @@ def saxpy4():
 
 
 def matmul_tiled():
-    a, b = ints(64, 64, seed=1).astype(f32), ints(64, 64, seed=2).astype(f32)
-    return Case(Launch((4, 4, 1), (16, 16, 1)), [a, b, np.zeros((64, 64), f32), 64], {2: a @ b})
+    a, b = ints(32, 32, seed=1).astype(f32), ints(32, 32, seed=2).astype(f32)
+    return Case(Launch((2, 2, 1), (16, 16, 1)), [a, b, np.zeros((32, 32), f32), 32], {2: a @ b})
 
 
 def reduce_shuffle():

@@ -19,7 +19,7 @@ WORDS = ["{", "}", "[", "]", ";", ",", "@", "!", "-", "0xffffffffffffffffffff", 
          ">", "|", "mov.u32", ".b64", '"', "/*", ".shared", ".align 3", "1e400", "%tid.q", "nan", "\x00", "é",
          ".b8 x[99999999999]", ".reg .b32 %q<999999999>;"]
 #: TIRX_EQ_FUZZ=10000 runs the long campaign.
-COUNT = int(os.environ.get("TIRX_EQ_FUZZ", "300"))
+COUNT = int(os.environ.get("TIRX_EQ_FUZZ", "150"))
 
 
 def mangle(rnd):

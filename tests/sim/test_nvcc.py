@@ -57,3 +57,11 @@ def test_fresh_ptx(name, tmp_path):
     subprocess.run([nvcc, "-arch=sm_100a", "-ptx", "-o", out, DATA / "cuda" / f"{name}.cu"], check=True,
                    capture_output=True)
     check(out.read_text(), CASES[name]())
+
+
+def test_cancelled_clusters_are_never_launched():
+    """CTAs that are granted another's block run it themselves: fewer CTAs start than the grid has."""
+    case = CASES["clc_persistent"]()
+    result = simulate((DATA / "ptx" / "nvcc" / "clc_persistent.ptx").read_text(), None, case.launch, case.arguments)
+    started = list(result.raise_for_faults().arrays.values())[2][0]
+    assert 0 < started < 30
