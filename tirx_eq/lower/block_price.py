@@ -11,7 +11,7 @@ from ..layout.conflicts import bank_conflicts
 from .accesses import ACCESS
 from .active import thread_points
 from .context import CallContext
-from .machine import B200, Price
+from .machine import Price
 from .program import Block, Instruction, Memory, Store, walk
 
 #: Instructions whose throughput is that of conversions, and those of the special function unit (CUDA C++ Programming Guide).
@@ -82,6 +82,3 @@ def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tupl
         else:
             sectors += len({(a + b) // 32 for a in lanes for b in range(0, width, 32)})
     return waves, sectors
-
-
-__all__ = ["B200", "price_block"]

@@ -59,12 +59,20 @@ def replicas(o: Operand) -> list[dict[str, int]]:
     if not isinstance(tile, TileLayout):
         return [{}]
     out = []
-    for steps in product(*(range(int(r.extent)) for r in tile.replica)):  # type: ignore[call-overload]
+    counts = [_number(r.extent) for r in tile.replica]
+    for steps in product(*(range(n) for n in counts)):
         moved: dict[str, int] = {}
         for k, r in zip(steps, tile.replica):
-            moved[r.axis.name] = moved.get(r.axis.name, 0) + k * int(r.stride)  # type: ignore[call-overload]
+            moved[r.axis.name] = moved.get(r.axis.name, 0) + k * _number(r.stride)
         out.append(moved)
     return out
+
+
+def _number(value: int | Expr) -> int:
+    if isinstance(value, IntImm):
+        return value.value
+    assert isinstance(value, int), "layouts of registers are constant"
+    return value
 
 
 def held(o: Operand) -> Held | str:

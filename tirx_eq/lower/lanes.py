@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..ir import dtype as dt
 from .program import Node, Operand, Temp, Word, instruction
@@ -160,7 +161,7 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
     """The values in another dtype."""
     path = cast_path(v.dtype, target)
     assert path is not None
-    for source, step in zip(path, path[1:]):
+    for source, step in pairwise(path):
         last = step == target
         two = CASTS.get((source, step, 2)) if packed and v.count % 2 == 0 else None
         wide = source if dt.bits(source) > dt.bits(step) else step

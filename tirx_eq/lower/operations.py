@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BufferRegion, Expr, Op, TilePrimitiveCall
+from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .recipes import ARITHMETIC, FLOATS, INTEGERS, cast_path
 
@@ -46,7 +46,8 @@ def tree_of(call: TilePrimitiveCall) -> Tree:
         return (name, inner)
     first: Tree = (operation_name(call.operand("op0")), "operand0", "data")
     second = operation_name(call.operand("op1"))
-    reverse = bool(int(call.operand("reverse1"))) if not isinstance(call.operand("reverse1"), bool) else call.operand("reverse1")
+    flag = call.operand("reverse1")
+    reverse = bool(flag.value if isinstance(flag, IntImm) else flag)
     return (second, "operand1", first) if reverse else (second, first, "operand1")
 
 

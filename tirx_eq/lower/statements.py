@@ -43,6 +43,7 @@ from ..ir.index import names
 from ..ir.index_ir import dtype_range
 from .active import Active, narrow
 from .context import CallContext, call_context
+from .expand import expand
 from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, instruction_of
 from .program import (
     Block,
@@ -233,6 +234,8 @@ class Lowerer:
         return [If(self.resolve(s.condition, place), (), (Instruction("trap"),))]
 
     def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
+        if (parts := expand(s)) is not None:
+            return [node for part in parts for node in self.block(part, place)]
         for region in s.regions():
             self.storage.root(region.buffer)
             if region.const_extents() is None:

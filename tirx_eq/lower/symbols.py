@@ -79,8 +79,8 @@ def _function(name: str, args: list[Array]) -> Array:
 
 def atom(space: str, *numbers: Array) -> Array:
     """The residues of a named source element; the numbers (one per thread) tell it from others of the space."""
-    return _function("atom " + space, [np.stack([n.astype(np.uint64) & np.uint64(0xFFFFFFFF), n.astype(np.uint64) >> np.uint64(32)])
-                                        for n in numbers])  # fmt: skip
+    wide = [n.astype(np.uint64) for n in numbers]
+    return _function("atom " + space, [np.stack([n & np.uint64(0xFFFFFFFF), n >> np.uint64(32)]) for n in wide])
 
 
 def number(value: float | int, fmt: str) -> Sym:
@@ -126,7 +126,8 @@ def inverse(a: Sym) -> Sym:
 
 
 def negative(a: Sym) -> Sym:
-    return replace(minus(number(0, a.fmt), a), grid=a.grid)
+    """The negative; that of a float of any format is one too, that of the least integer is not."""
+    return replace(minus(number(0, a.fmt), a), grid=a.grid if a.grid in FLOATS else "")
 
 
 def function(name: str, *args: Sym) -> Sym:

@@ -60,12 +60,13 @@ def _silu(x: Sym) -> Sym:
 
 #: What each operation means, over the reals.
 OPERATIONS: dict[str, Meaning] = {
-    "add": plus, "sub": minus, "mul": times, "fdiv": lambda a, b: times(a, inverse(b)), "fma": lambda a, b, c: plus(times(a, b), c),
+    "add": plus, "sub": minus, "mul": times, "fdiv": lambda a, b: times(a, inverse(b)),
+    "fma": lambda a, b, c: plus(times(a, b), c),
     "maximum": lambda a, b: extreme("max", a, b), "minimum": lambda a, b: extreme("min", a, b),
     "sqrt": lambda x: function("sqrt", x), "exp2": lambda x: function("exp2", x), "log2": lambda x: function("log2", x),
     "exp": _exp, "silu": _silu, "reciprocal": inverse,
 }  # fmt: skip
-#: Operations that floats narrower than float32 have themselves; the others are computed in float32 and rounded at the end.
+#: Operations that 16-bit floats have themselves; the others, and all of 8 bits, are computed in float32 and rounded at the end.
 NARROW = frozenset(("add", "sub", "mul", "fma", "maximum", "minimum"))
 
 
@@ -151,7 +152,7 @@ class _Meaning:
             for parts, at in zip(where.parts, where.byte):
                 for e in np.flatnonzero(at == byte):
                     hit = parts[e] == (threads & where.mask)
-                    named = np.where(hit, self._first(where, threads, np.int64(e)), named)
+                    named = np.where(hit, self._first(where, threads, np.full(len(threads), e)), named)
         return named
 
     def _first(self, where: Held, threads: Array, elements: Array) -> Array:
@@ -166,13 +167,11 @@ class _Meaning:
         active = np.flatnonzero(self.c.active.mask)
         if self.dst.root.space == "local":
             where = self.held[self.dst.name]
-            threads, elements, keys = [], [], []
+            found: list[tuple[Array, Array, Array]] = []
             for parts, byte in zip(where.parts, where.byte):
                 t, e = np.nonzero(parts[None, :] == (active & where.mask)[:, None])
-                threads.append(active[t])
-                elements.append(e)
-                keys.append(active[t] << 40 | byte[e])
-            return _Elements(np.concatenate(threads), np.concatenate(elements), np.concatenate(keys))
+                found.append((active[t], e, active[t] << 40 | byte[e]))
+            return _Elements(*(np.concatenate(part) for part in zip(*found)))
         units = np.unique(active // self.c.participants, return_index=True)[1]
         first = active[units]
         byte = self._bytes(self.dst, first)
@@ -305,6 +304,7 @@ class _Meaning:
         rows = grid.transpose(*kept, *axes).reshape(self.dst.size, -1)
         members = rows[wanted.elements]  # (places, row length)
         flat = self.element(src, np.repeat(wanted.threads, members.shape[1]), members.ravel())
+        flat = _wide(flat)
         parts = [Sym(flat.r.reshape(2, *members.shape)[:, :, j], flat.fmt, flat.grid) for j in range(members.shape[1])]
         value = parts[0]
         for part in parts[1:]:
@@ -312,9 +312,9 @@ class _Meaning:
         fmt = FORMAT[src.dtype]
         value = rounded(value, fmt)
         if c.op == "reduce_negate":
-            value = negative(value)
+            value = rounded(negative(_wide(value)), fmt)
         if _flag(c.call.operand("accum")):
-            before = rounded(self.element_of_destination(wanted), fmt)
+            before, value = _wide(rounded(self.element_of_destination(wanted), fmt)), _wide(value)
             value = plus(before, value) if name == "sum" else extreme(name, before, value)
             value = rounded(value, fmt)
         return rounded(value, FORMAT[self.dst.dtype])
@@ -346,9 +346,14 @@ def _flag(value: Any) -> bool:
     return bool(value.value) if isinstance(value, IntImm) else bool(value)
 
 
+def _wide(s: Sym) -> Sym:
+    """Integers of 8 and 16 bits as 32: arithmetic is on those, and what doesn't fit is cut off in the end."""
+    return rounded(s, "u32" if s.fmt.startswith("u") else "s32") if s.fmt not in FLOATS else s
+
+
 def _stepwise(ops: Sequence[str], common: str) -> Callable[..., Sym]:
     """Application of an operation of a chain: rounded each time if the dtype has all of them, else only at the end."""
-    each = common not in FLOATS or common == "f32" or all(op in NARROW for op in ops)
+    each = common not in FLOATS or common == "f32" or (common in ("f16", "bf16") and all(op in NARROW for op in ops))
     return lambda op, *args: rounded(OPERATIONS[op](*args), common) if each else OPERATIONS[op](*args)
 
 

@@ -183,8 +183,8 @@ class ValueTrace:
         size = dt.storage_bits(dtype) // 8
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(parts, i.operands[0]):
-            lanes = [self.element(at.root.name, np.int64(0), offset + first + j, dtype) for j in range(0, width, size)]
-            self.registers[register] = lanes
+            places = [offset + first + j for j in range(0, width, size)]
+            self.registers[register] = [self.element(at.root.name, np.zeros_like(p), p, dtype) for p in places]
 
     def store(self, i: Instruction, parts: list[str]) -> None:
         at = i.operands[0]
@@ -225,8 +225,9 @@ class ValueTrace:
     def _pack(self, target: Any, source: tuple[Any, ...], width: int) -> None:
         each = width // len(source)
         contents = [self.content(r) for r in source]
-        if all(isinstance(x, Raw) for x in contents):
-            bits = sum((x.bits & ((1 << each) - 1)) << (k * each) for k, x in enumerate(contents))  # type: ignore[union-attr]
+        raw = [x for x in contents if isinstance(x, Raw)]
+        if len(raw) == len(contents):
+            bits = sum((x.bits & ((1 << each) - 1)) << (k * each) for k, x in enumerate(raw))
             self.write(target, Raw(bits, width))
             return
         fmt = next(x[0].fmt for x in contents if not isinstance(x, Raw))
@@ -287,7 +288,8 @@ class ValueTrace:
         target, source, lane, _, members = i.operands
         if members != 0xFFFFFFFF or parts[2] != "bfly" or not isinstance(lane, int):
             self._unknown(i.opcode)
-        if not self.mask.reshape(-1, 32).all(axis=1)[self.mask.reshape(-1, 32).any(axis=1)].all():
+        warps = self.mask.reshape(-1, 32)
+        if (warps.any(axis=1) & ~warps.all(axis=1)).any():
             raise ProofError(f"the value equation of '{self.c.op}': a shuffle is reached by part of a warp")
         assert isinstance(lane, int)
         content = self.read(source)

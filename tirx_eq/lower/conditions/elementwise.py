@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from ...ir import LambdaExpr
+from ...ir import IntImm, LambdaExpr
+from ...ir.structural import structural_equal
 from ..context import CallContext, Operand
 from ..holders import SCOPE_BITS
 from ..lane_access import access_width, is_spread, lane_elements, misplaced, register_bytes
@@ -71,17 +74,16 @@ def _alias(c: CallContext) -> str | None:
 
 
 def _same_elements(a: Operand, b: Operand) -> bool:
-    return a.region == b.region or (
-        a.buffer is b.buffer and a.extents == b.extents and all(str(x.min) == str(y.min) for x, y in zip(a.region.region, b.region.region))
-    )
+    if a.buffer is not b.buffer or a.extents != b.extents:
+        return False
+    return all(structural_equal(x.min, y.min) for x, y in zip(a.region.region, b.region.region))
 
 
 def _apart(c: CallContext, a: Operand, b: Operand) -> bool:
     """Whether two regions whose beginnings are constant have no byte in common."""
-    try:
-        x, y = a.places({}), b.places({})
-    except Exception:  # the beginnings are not constant
+    if not all(isinstance(r.min, IntImm) for o in (a, b) for r in o.region.region):
         return False
+    x, y = a.places({}), b.places({})
     if set(x) != {"byte"} or set(y) != {"byte"}:
         return False
     sizes = a.bits // 8, b.bits // 8
@@ -139,7 +141,7 @@ def _packed(c: CallContext) -> str | None:
     pairs = [(d, common) for d in dtypes] + [(common, inner), (inner, common), (common, c.outputs[0].dtype)]
     for source, target in pairs:
         path = cast_path(source, target) or ()
-        if any((a, b, 2) in CASTS for a, b in zip(path, path[1:])):
+        if any((a, b, 2) in CASTS for a, b in pairwise(path)):
             return None
     return f"{c.op} of {common} to {c.outputs[0].dtype} has instructions for one lane only"
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...ptx.target import target_has
 from ..context import CallContext
 from ..holders import thread_expr
-from ..recipes import ARITHMETIC, FLOATS, INTEGERS, cast_path
+from ..recipes import FLOATS, INTEGERS, cast_path
 from ..reduction import axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes, rows_of
 from .registry import OPTIONS, holds, holds_at
 
@@ -26,8 +26,6 @@ def _exists(c: CallContext) -> str | None:
         return f"'{reduce_op(c)}' is not a reduction"
     if c.op == "reduce_negate" and src.dtype.startswith("uint"):
         return f"there is no negative of {src.dtype}"
-    if src.dtype in INTEGERS and src.bits < 32 and c.op == "reduce_negate" and ("neg", src.dtype, 1) not in ARITHMETIC:
-        return f"there is no negation of {src.dtype}"
     return None if cast_path(src.dtype, dst.dtype) else f"there is no conversion from {src.dtype} to {dst.dtype}"
 
 

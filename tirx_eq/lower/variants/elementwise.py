@@ -16,7 +16,7 @@ from ..operations import Tree, common_dtype, leaves, scalar_dtype, tree_of, work
 from ..program import Block, If, Index, Memory, Node, Store, Temp, Word, instruction
 from ..recipes import SINGLE
 from ..storage import Root
-from ..work import Work, holders_of, regions_of, work_of
+from ..work import holders_of, work_of
 from .base import Variant
 
 #: Steps whose loads are issued before their results are stored, for operands in memory.
@@ -128,7 +128,11 @@ class MapCode:
         if self.common == self.inner and self.common in ("int32", "uint32"):
             return self._immediate(rounded if self.common == "uint32" or rounded < 1 << 31 else rounded - (1 << 32))
         register = Temp(SINGLE[dt.bits(self.common)])
-        self.nodes.append(instruction(f"mov.{SINGLE[dt.bits(self.common)]}", register, rounded))
+        both = rounded * 0x101 if dt.bits(self.common) == 8 else rounded  # a 16-bit register has two bytes: it serves as a pair
+        self.nodes.append(instruction(f"mov.{SINGLE[dt.bits(self.common)]}", register, both))
+        if dt.bits(self.inner) == 8:
+            half = self.work.lanes // 2
+            return Lanes(self.inner, self.work.lanes, self.nodes, [register] * self.work.lanes, [register] * half)
         one = Lanes(self.common, 1, self.nodes, [register])
         return scalar_lanes(self.inner, self.work.lanes, convert(one, self.inner, False).single(0), self.nodes)
 
@@ -185,5 +189,3 @@ MAPS = (
     Variant("Map", ("lanes",), lambda c, p: price_map(c, p[0], False), lambda c, p: emit_map(c, p[0], False), ("vec_len",)),
     Variant("MapPacked", ("lanes",), lambda c, p: price_map(c, p[0], True), lambda c, p: emit_map(c, p[0], True), ("vec_len",)),
 )
-
-__all__ = ["MAPS", "MapCode", "Work", "regions_of"]

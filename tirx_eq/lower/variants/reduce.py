@@ -116,7 +116,7 @@ class ReduceCode:
 
     def _compute(self, op: str, values: list[Lanes]) -> Lanes:
         dtype = values[0].dtype
-        inner = compute_dtype(op, dtype)
+        inner = compute_dtype(op, dtype) if dtype in FLOATS else accumulator(dtype)
         assert inner is not None
         return convert(compute(op, [convert(v, inner, False) for v in values], False), dtype, False)
 
