@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tirx_eq as te
 from tirx_eq import ir
 from tirx_eq.cli.run import execute
-from tirx_eq.errors import LoweringError, PtxError
+from tirx_eq.errors import LoweringError
 from tirx_eq.interp import generate_inputs, interpret
 from tirx_eq.ir.index import evaluate, names
 from tirx_eq.script import parse_function
@@ -60,11 +60,12 @@ def test_kernels_print_and_have_a_meaning(func):
 
 
 @few
-@given(prim_sources(("float32", "float16", "bfloat16")))
+@given(prim_sources())
 def test_elementwise_ptx_agrees_with_the_interpreter(source):
     try:
         outcome = execute(parse_function(source), seed=1)
-    except (LoweringError, PtxError):
+    except LoweringError as error:
+        assert "beyond 64 bits" in str(error)
         reject()  # a refusal is not a wrong result
     assert outcome.good and outcome.exact, outcome.to_json()
 

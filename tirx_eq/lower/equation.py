@@ -223,7 +223,7 @@ class _Trace:
         shape = next(s for s in TRANSFERS if f".{s.name}." in i.opcode)
         address, thread = self.points.of(at.expr), self.threads % 32
         for j, word in enumerate(words):
-            place = address + shape.lane(thread, np.int64(j)) * LANE + shape.column(thread, np.int64(j))
+            place = address + shape.lane(thread, np.array(j)) * LANE + shape.column(thread, np.array(j))
             if loading:
                 self.write(word, [place])
             else:

@@ -164,7 +164,7 @@ def _unread_config(choice: Choice) -> list[str]:
         off = value is None or (key in FLAGS and constant(value) == 0)
         if key in MEANINGFUL_CONFIG and not off:
             raise LoweringError(
-                f"'{choice.context.op}' was given '{key}', which changes what it does; {choice.chosen.describe()} can't do that",
+                f"'{choice.context.op}' was given '{key}', which changes its meaning; {choice.chosen.describe()} can't do that",
                 span=choice.context.span,
             )
     place = f"{choice.context.span}: " if choice.context.span else ""

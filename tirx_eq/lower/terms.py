@@ -134,6 +134,10 @@ class TermCode:
             return register
         return self._convert(term, register, bits)
 
+    def low_bits(self, term: Term, bits: int) -> Reg:
+        """The value modulo 2^bits, of a term that needn't fit."""
+        return self._convert(term, self._materialise(term, self.width(term)), bits)
+
     def _convert(self, term: Term, register: Reg, bits: int) -> Reg:
         key = ("as", bits, term)
         found = self.lookup(key)
@@ -179,8 +183,7 @@ class TermCode:
                 flipped = {"lt": "gt", "le": "ge"}.get(op, op)
                 return self.k.op(f"setp.{flipped}.{sign}{bits}", right, left)
             return self.k.op(f"setp.{op}.{sign}{bits}", left, right)
-        register = self.value(term)
-        return self.k.op("setp.ne.s32", register, 0)
+        return self.k.op("setp.ne.s32", self.value(term), 0)
 
     def _test_bools(self, op: str, args: list[Term]) -> Reg | Not:
         if isinstance(args[1], int):

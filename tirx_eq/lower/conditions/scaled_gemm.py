@@ -73,8 +73,8 @@ def scales(c: CallContext, name: str) -> list[Scales] | str:
         if len(bad):
             m, t = (int(v) for v in bad[0])
             return (
-                f"factor {step * kind.scales + t} of row {m} is in lane {int(lane[m, part][t])}, byte {int(byte[m, part][t])} of "
-                f"the lane; the tensor core reads lane {m % 32}, byte {int(wanted[m, t])}"
+                f"factor {step * kind.scales + t} of row {m} is in lane {int(lane[m, part][t])}, byte {int(byte[m, part][t])} "
+                f"of the lane; the tensor core reads lane {m % 32}, byte {int(wanted[m, t])}"
             )
         if first % 4 + kind.scales > 4 or (kind.scales > 1 and first % 2):
             return f"the factors of instruction {step} begin at byte {first % 4} of a cell"
@@ -92,8 +92,9 @@ def scaled_descriptor(c: CallContext, a: Scales, b: Scales) -> BlockScaledDescri
     kind, shape = kind_of(c), mma_shape(c)
     assert kind is not None
     return BlockScaledDescriptor(
-        kind.name, shape.pair_m, shape.n, kind.a, kind.b, kind.scale_type, a.byte, b.byte, transposed(c, "A"), transposed(c, "B")
-    )
+        kind.name, shape.pair_m, shape.n, kind.a, kind.b, kind.scale_type, a.byte, b.byte,
+        transposed(c, "A"), transposed(c, "B"),
+    )  # fmt: skip
 
 
 @holds("the scale factors lie as the tensor core reads them")

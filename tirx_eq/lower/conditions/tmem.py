@@ -101,7 +101,7 @@ def thread_in_warpgroup(places: dict[str, Array]) -> Array:
     """The thread that holds each element of a distributed register operand."""
     if "tid_in_wg" in places:
         return places["tid_in_wg"]
-    return places.get("wid_in_wg", np.int64(0)) * 32 + places.get("laneid", np.int64(0))
+    return np.asarray(places.get("wid_in_wg", 0)) * 32 + np.asarray(places.get("laneid", 0))
 
 
 @holds("elements of 32 bits")
