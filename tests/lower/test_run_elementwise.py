@@ -166,6 +166,10 @@ STATEMENTS = {
     "swizzled": 's = Tx.alloc_shared([128, 32], "float32", layout=mma_shared_layout("float32", 3, (128, 32)))\n'
                 "Tx.cta.fill(s[:, :], 2.0)\nTx.cuda.cta_sync()\nTx.cta.add(s[:, 0:16], s[:, 0:16], 1.0)\nTx.cuda.cta_sync()\n"
                 "Tx.copy(D[tid, :], s[tid, 0:16])",
+    "permuted": 's = Tx.alloc_shared([32, 16], "float32")\n'
+                'q = Tx.alloc_shared([32, 16], "float32", layout=TileLayout(S[(32, 16):(1, 32)]))\n'
+                "if w == 0:\n    Tx.warp.copy(s[:, :], A[0:32, :])\n    Tx.cuda.warp_sync()\n"
+                "    Tx.warp.permute_layout(q[:, :], s[:, :])\n    Tx.cuda.warp_sync()\n    Tx.warp.copy(D[0:32, :], q[:, :])",
     "composed": "with Tx.compose_op():\n    Tx.cta.add(D[:, :], A[:, :], 1.0)\n    Tx.cta.mul(D[:, :], D[:, :], 2.0)",
     "registers of one storage": 'r = Tx.alloc_local((16,), "float32")\nh = r.view("float16")\nTx.copy(r[:], A[tid, :])\n'
                                 "Tx.cast(h[0:16], r[:])\nTx.cast(r[8:16], h[0:8])\nTx.copy(D[tid, 0:8], r[8:16])",
