@@ -123,3 +123,15 @@ def test_the_cheapest_tree_depends_on_the_size():
     columns = kernel(IDS + "Tx.cta.sum(D[0, :], A[:, :], axes=0)", PARAMS.format("float32"))
     groups = chosen(columns, "sum")
     assert groups[0] != "ReduceMemory(group=32)" and "ReduceMemory(group=32)" in groups
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "node"), [("packed_add_sum", "sum", "ReducePacked()"), ("3input_maxmin", "max", "ReduceThree()")]
+)
+def test_names_that_tvm_has_for_the_variants(name, op, node):
+    func = kernel(
+        IDS + f'a = Tx.alloc_local((8,), "float32")\nr = Tx.alloc_local((1,), "float32")\nTx.copy(a[:], A[tid, 0:8])\n'
+        f"Tx.{op}(r[:], a[:], dispatch='{name}')\nTx.copy(D[tid, 0:1], r[:])",
+        PARAMS.format("float32"),
+    )
+    assert chosen(func, op) == [node]

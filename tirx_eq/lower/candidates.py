@@ -31,6 +31,8 @@ DISPATCH_ALIASES = {
     "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
     "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "vec_auto": ("memory", "registers"),
     "fallback": ("memory", "registers", "move"),
+    "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),
+    "packed_add_sum": ("packed",), "3input_maxmin": ("three",),
 }  # fmt: skip
 
 
