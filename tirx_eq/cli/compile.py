@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import LoweringError, ParseError
-from ..ir.index import parse
 from .output import infix, print_json, stderr, stdout, table
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(kernel: Kernel, data: dict[str, Any], path: Path) -> None:
+    from ..ir.index import parse
+
     out = stdout()
     calls = [
         (c["line"] or "", f"{c['scope']}.{c['op']}", ", ".join(c["operands"].values()), c["lowering"], f"{c['cycles']:.0f}",

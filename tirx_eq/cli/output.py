@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 #: Columns when the output is not a terminal: wide enough for the tables.
 WIDE = 160
 
 
 def stdout() -> Console:
+    from rich.console import Console
+
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDE)
 
 
 def stderr() -> Console:
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
@@ -53,6 +58,7 @@ def infix(term: Any, outer: int = 0) -> str:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[int] = ()) -> Table:
     """A rich table; columns numbered in ``right`` are aligned to the right."""
     from rich import box
+    from rich.table import Table
 
     aligned = set(right)
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
