@@ -10,7 +10,7 @@ import pytest
 
 from tirx_eq.interop.cute import from_cute
 from tirx_eq.layout import from_json, mma_shared_layout
-from tirx_eq.layout.functional import composition
+from tirx_eq.layout.functional import composition, product
 from tirx_eq.layout.image import memory_values
 from tirx_eq.layout.normal import normal_form
 
@@ -62,3 +62,11 @@ def test_fewer_rows_need_fewer_swizzle_bits(rows):
     given = CASES["layout-09"]["input"]
     a, b = ({**given[k], "tile": {**given[k]["tile"], "shard": [[rows, 64, "m"], [64, 1, "m"]]}} for k in "ab")
     assert (normal_form(from_json(a)) == normal_form(from_json(b))) == (rows == 4)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 4, 6])
+def test_product_with_a_plain_tiler(copies):
+    """NVIDIA/cutlass#3478: the product by an integer was answered with a divide."""
+    made = product(from_cute("(2,5):(5,1)", flat=True), from_cute(f"{copies}:1", flat=True))
+    assert normal_form(made) == normal_form(from_cute(f"((2,5),{copies}):((5,1),10)", flat=True))
+    assert made.size() == 10 * copies

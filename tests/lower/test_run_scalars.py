@@ -22,11 +22,18 @@ STATEMENTS = {
     "uint32 wraps": ("uint32", 32, "C[t] = A[t] * A[t] + A[t]"),
     "int64 wraps": ("int64", 32, "C[t] = A[t] * A[t] - (A[t] + A[t])"),
     "uint8 wraps": ("uint8", 32, "C[t] = A[t] * A[t]"),
+    "uint32 constants beyond half the range": (
+        "uint32", 32, "C[t] = Tx.min(A[t], Tx.uint32(3000000000)) + Tx.max(A[t], Tx.uint32(3000000001)) // 3"),
+    "uint32 modulus beyond half the range": ("uint32", 32, "C[t] = A[t] % Tx.uint32(3000000000)"),
+    "uint32 difference": ("uint32", 32, "C[t] = Tx.uint32(3000000000) - A[t]"),
+    "uint32 product and sum": ("uint32", 32, "C[t] = A[t] * Tx.uint32(3000000001) + Tx.uint32(4000000000)"),
+    "signed compared with unsigned": (
+        "uint32", 32, "C[t] = Tx.Select(Tx.cast(t, 'int64') - 5 < Tx.cast(A[t], 'int64'), A[t], Tx.uint32(1))"),
     "a load only where it may be": ("int32", 4, "C[t] = Tx.if_then_else(t < 4, A[t], 7)"),
     "a half load only where it may be": ("float16", 4, "C[t] = Tx.if_then_else(t < 4, A[t], Tx.float16(7)) + Tx.float16(1)"),
     "a load on the other side": ("float32", 4, "C[t] = Tx.if_then_else(t >= 4, Tx.float32(1), A[t])"),
     "a bool load": ("bool", 4, "C[t] = Tx.if_then_else(t < 4, A[t], t > 9)"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -46,3 +53,11 @@ def test_config_that_changes_the_meaning_is_not_ignored(config):
     )
     with pytest.raises(LoweringError, match=config.partition("=")[0]):
         compile_function(func)
+
+
+def test_addresses_beyond_half_of_32_bits():
+    """pytorch/pytorch#186057: the width is that of the expression, not of the buffers."""
+    body = "t = Tx.thread_id([4])\nB[t] = A[t + 2779057358]"
+    func = kernel(body, 'A: Tx.Buffer((2790000000,), "int8"), B: Tx.Buffer((4,), "int8")')
+    ptx = compile_function(func).ptx
+    assert "add.u32" in ptx and "cvt.u64.u32" in ptx and "add.s32" not in ptx

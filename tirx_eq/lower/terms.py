@@ -176,8 +176,9 @@ class TermCode:
             if all(self._is_bool(a) for a in args) and op in ("eq", "ne"):
                 return self._test_bools(op, args)
             bits = max(self.width(a) for a in args)
-            low = min(self.bounds(a)[0] for a in args)
-            sign = "s" if low < 0 or max(self.bounds(a)[1] for a in args) < 1 << (bits - 1) else "u"
+            sign = self._sign(args, bits)
+            if sign == "u" and not self._nonnegative(args):
+                sign, bits = "s", 64
             left, right = (self.value(a, bits) for a in args)
             if isinstance(left, Imm):
                 flipped = {"lt": "gt", "le": "ge"}.get(op, op)
@@ -248,6 +249,10 @@ class TermCode:
         """Two operands, an immediate second where the operation commutes (callers see to that)."""
         return [self.value(a, bits) for a in args]
 
+    def _sign(self, args: list[Term], bits: int) -> str:
+        """The type in which all of these have their value: beyond half the range only the unsigned one."""
+        return "u" if any(self.bounds(a)[1] >= 1 << (bits - 1) for a in args) else "s"
+
     def _commuting(self, args: list[Term], bits: int) -> list[Reg | Imm]:
         return self._pair(args[::-1] if isinstance(args[0], int) else args, bits)
 
@@ -263,17 +268,17 @@ class TermCode:
             if self.lookup((product, bits)) is not None:
                 continue
             x, y = self._commuting([a, b], bits)
-            return self.k.op(f"mad.lo.s{bits}", x, y, self.value(rest, bits))
+            return self.k.op(f"mad.lo.{self._sign([a, b, rest], bits)}{bits}", x, y, self.value(rest, bits))
         return None
 
     def _op_add(self, term: Any, args: list[Term], bits: int) -> Reg:
-        return self.k.op(f"add.s{bits}", *self._commuting(args, bits))
+        return self.k.op(f"add.{self._sign(args, bits)}{bits}", *self._commuting(args, bits))
 
     def _op_sub(self, term: Any, args: list[Term], bits: int) -> Reg:
         if isinstance(args[0], int):
-            zero = self.k.op(f"mov.b{bits}", args[0])
-            return self.k.op(f"sub.s{bits}", zero, self.value(args[1], bits))
-        return self.k.op(f"sub.s{bits}", *self._pair(args, bits))
+            first = self.k.op(f"mov.b{bits}", args[0])
+            return self.k.op(f"sub.s{bits}", first, self._register(args[1], bits))
+        return self.k.op(f"sub.{self._sign(args, bits)}{bits}", *self._pair(args, bits))
 
     def _op_neg(self, term: Any, args: list[Term], bits: int) -> Reg:
         return self.k.op(f"neg.s{bits}", self.value(args[0], bits))
@@ -282,7 +287,7 @@ class TermCode:
         a, b = args[::-1] if isinstance(args[0], int) else args
         if isinstance(b, int) and (shift := _power(b)) is not None:
             return self.k.op(f"shl.b{bits}", self.value(a, bits), shift)
-        return self.k.op(f"mul.lo.s{bits}", self.value(a, bits), self.value(b, bits))
+        return self.k.op(f"mul.lo.{self._sign(args, bits)}{bits}", self.value(a, bits), self.value(b, bits))
 
     def _op_shl(self, term: Any, args: list[Term], bits: int) -> Reg:
         return self.k.op(f"shl.b{bits}", self._register(args[0], bits), self.value(args[1], 32))
@@ -339,10 +344,10 @@ class TermCode:
         return all(self.bounds(a)[0] >= 0 for a in args)
 
     def _op_min(self, term: Any, args: list[Term], bits: int) -> Reg:
-        return self.k.op(f"min.s{bits}", *self._commuting(args, bits))
+        return self.k.op(f"min.{self._sign(args, bits)}{bits}", *self._commuting(args, bits))
 
     def _op_max(self, term: Any, args: list[Term], bits: int) -> Reg:
-        return self.k.op(f"max.s{bits}", *self._commuting(args, bits))
+        return self.k.op(f"max.{self._sign(args, bits)}{bits}", *self._commuting(args, bits))
 
     def _bitwise(self, term: Any, args: list[Term], bits: int) -> Reg:
         return self.k.op(f"{term[0]}.b{bits}", *self._commuting(args, bits))

@@ -94,7 +94,7 @@ class ValueCode:
     def _low_bits(self, e: Expr, bits: int) -> Reg:
         """A sum, difference or product that may overflow: its low bits depend only on those of its operands."""
         left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
-        return self.k.op(f"{_MODULAR[type(e)]}.s{bits}", left, right)
+        return self.k.op(f"{_MODULAR[type(e)]}.{'u' if dt.kind(e.dtype) == 'uint' else 's'}{bits}", left, right)
 
     def register(self, e: Expr) -> Reg:
         value = self.value(e)
