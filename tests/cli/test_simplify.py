@@ -149,6 +149,12 @@ def test_missing_input_makes_no_output(tmp_path, capsys, monkeypatch):
     assert code == 2 and "can't read" in err and not target.exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told(tmp_path, capsys, monkeypatch):
+    code, _, err = run(capsys, monkeypatch, "simplify", "--jsonl", str(write(tmp_path, [GOOD])), "-o", "/dev/full")
+    assert code == 2 and "can't write /dev/full" in err
+
+
 def test_steps(capsys, monkeypatch):
     arguments = ("simplify", "(add (min x y) (sub x (min x y)))", "--var", "x=0:63", "--var", "y=0:63", "--steps")
     code, out, _ = run(capsys, monkeypatch, *arguments)
@@ -212,12 +218,15 @@ def test_options_of_one_expression_with_rows(option, tmp_path, capsys, monkeypat
 )
 def test_nothing_is_loaded_before_it_is_needed(arguments, absent):
     code = (
-        "import sys, tirx_eq\n"
+        "import sys\n"
+        f"{'import typer' if arguments else ''}\n"  # older versions load rich themselves
+        "before = set(sys.modules)\n"
+        "import tirx_eq\n"
         f"sys.argv = ['tirx-eq', *{arguments!r}]\n"
         "if len(sys.argv) > 1:\n"
         "    from tirx_eq.cli import main\n"
         "    try:\n        main()\n    except SystemExit as stop:\n        assert not stop.code, stop.code\n"
-        "print('LOADED', *sys.modules)\n"
+        "print('LOADED', *sys.modules.keys() - before)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -175,21 +175,27 @@ def simplify_lines(jsonl: Path, output: Path | None, optimal: bool) -> int:
 def _opened(output: Path | None) -> Iterator[Callable[[str], None]]:
     """A function that writes text to ``output``, or to standard output, at once."""
     file: TextIO = sys.stdout
-    try:
-        if output is not None:
-            file = output.open("w")
-    except OSError as error:
-        raise ParseError(f"can't write {output}: {error.strerror}") from None
+    if output is not None:
+        try:
+            file = output.open("w", encoding="utf-8")
+        except OSError as error:
+            raise ParseError(f"can't write {output}: {error.strerror}") from None
 
     def write(text: str) -> None:
-        file.write(text)
-        file.flush()
+        try:
+            file.write(text)
+            file.flush()
+        except OSError as error:
+            if output is None:  # a closed pipe ends the command quietly
+                raise
+            raise ParseError(f"can't write {output}: {error.strerror}") from None
 
     try:
         yield write
     finally:
         if output is not None:
-            file.close()
+            with contextlib.suppress(OSError):  # what could not be written was told already
+                file.close()
 
 
 @contextlib.contextmanager
