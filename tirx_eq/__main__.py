@@ -1,0 +1,6 @@
+"""``python -m tirx_eq``: the command line."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    main()
