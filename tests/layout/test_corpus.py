@@ -19,7 +19,7 @@ from tirx_eq.layout.conflicts import unflatten
 from tirx_eq.layout.grouping import group
 from tirx_eq.layout.normal import normal_form
 
-ROWS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layouts.jsonl").open()]
+ROWS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layouts.jsonl").read_text().splitlines()]
 GOOD = [r for r in ROWS if "build" not in r["v27"]]
 
 

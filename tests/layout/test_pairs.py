@@ -17,7 +17,7 @@ from tirx_eq.layout import R, S, TileLayout, from_json
 from tirx_eq.layout.digest import table_digest
 from tirx_eq.layout.normal import normal_form
 
-GROUPS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layout_pairs.jsonl").open()]
+GROUPS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layout_pairs.jsonl").read_text().splitlines()]
 
 
 def members(group: dict) -> list[dict]:

@@ -34,7 +34,7 @@ from tirx_eq.prove.check import check
 from tirx_eq.prove.layouts import conflict_free, covers, equal, injective, same_up_to
 from tirx_eq.prove.verdict import Verdict
 
-PAIRS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layout_pairs.jsonl").open()]
+PAIRS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "layout_pairs.jsonl").read_text().splitlines()]
 SWIZZLED = mma_shared_layout("float16", 3, (128, 64))
 
 

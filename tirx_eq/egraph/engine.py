@@ -11,8 +11,10 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -99,10 +101,11 @@ class Engine:
     def __init__(self, prelude: Iterable[str]) -> None:
         """``prelude``: forms of egglog text (sorts, functions, rules), one form per string."""
         self._b = bindings()
-        self._folder = tempfile.TemporaryDirectory(prefix="tirx_eq-", dir=_shared_memory())
+        self._folder = tempfile.mkdtemp(prefix="tirx_eq-", dir=_shared_memory())
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._spent = False
         self._graph = self._guard(
-            "creating an e-graph", lambda: self._b.EGraph(fact_directory=self._folder.name)
+            "creating an e-graph", lambda: self._b.EGraph(fact_directory=self._folder)
         )
         # One string per form: 13.2 parses a text in time quadratic in its length, 14 in linear time.
         for form in prelude:
@@ -135,7 +138,7 @@ class Engine:
         commands = []
         for name, rows in tables.items():
             lines = ["\t".join(map(str, row)) + "\n" for row in rows]
-            (Path(self._folder.name) / f"{name}.csv").write_text("".join(lines))
+            (Path(self._folder) / f"{name}.csv").write_text("".join(lines))
             commands.append(f'(input {name} "{name}.csv")')
         self.run("\n".join(commands))
 
