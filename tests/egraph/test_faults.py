@@ -9,8 +9,9 @@ import pytest
 from tirx_eq.egraph import encode, extract
 from tirx_eq.egraph.engine import Engine
 from tirx_eq.egraph.reach import declarations, reachable
+from tirx_eq.egraph.result import choose
 from tirx_eq.egraph.rules import INDEX_FILES
-from tirx_eq.egraph.simplify import choose, simplify
+from tirx_eq.egraph.simplify import simplify
 from tirx_eq.ir.index import evaluate, parse, show
 
 FAULTS = [

@@ -2,15 +2,17 @@
 
 ``audit(func)`` looks at a function of ours or, through the importer, of TVM::
 
-    findings.py   what a finding is, and the audit as a whole
+    findings.py   what a finding is
     accesses.py   loads, stores and regions: outside their buffer, bank conflicts
     layouts.py    layouts that put two elements in one place, views beyond their storage, alignment
     reference.py  what TVM itself is known to get wrong
     operators.py  index expressions that have a cheaper equal
     tiles.py      tile calls bound to a variant that isn't the cheapest
     report.py     text, HTML
+    run.py        the audit as a whole
 """
 
-from .findings import Audit, Finding, audit
+from .findings import Audit, Finding
+from .run import audit
 
 __all__ = ["Audit", "Finding", "audit"]

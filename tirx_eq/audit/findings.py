@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import ir
 from ..errors import Span
 
 #: Most serious first.
@@ -66,42 +63,3 @@ class Audit:
         made: dict[str, Any] = {n: getattr(self, n) for n in (*names, "unproved")}
         made["not_priced"] = self.not_priced
         return {**made, "seconds": self.seconds, "findings": [f.to_json() for f in self.findings]}
-
-
-Check = Callable[[ir.PrimFunc, Audit], list[Finding]]
-
-
-def audit(func: Any, *, progress: Callable[[str], None] | None = None) -> Audit:
-    """Audit a function of ours, or one of TVM (0.26, 0.27, ``apache-tvm-tirx``).
-
-    ``progress`` is called with the name of each check before it runs.  Nothing is executed.  Raises InteropError if
-    ``func`` is neither.
-    """
-    from ..interop.tvm import ImportSummary, from_tvm
-    from . import accesses, layouts, operators, reference, tiles
-
-    summary = ImportSummary()
-    if not isinstance(func, ir.PrimFunc):
-        func = from_tvm(func, summary=summary)
-    result = Audit(func.name)
-    opaque: list[ir.Opaque] = []
-
-    def look(node: Any) -> None:
-        result.nodes += 1
-        if isinstance(node, ir.Opaque):
-            opaque.append(node)
-
-    ir.post_order_visit(func, look)
-    result.opaque = len(opaque)
-    checks: dict[str, Check] = {
-        "layouts": layouts.check, "reference": reference.check, "accesses": accesses.check,
-        "operators": operators.check, "tiles": tiles.check,
-    }  # fmt: skip
-    for name, check in checks.items():
-        if progress is not None:
-            progress(name)
-        began = time.perf_counter()
-        result.findings += check(func, result)
-        result.seconds[name] = round(time.perf_counter() - began, 4)
-    result.findings.sort(key=lambda f: SEVERITIES.index(f.severity))
-    return result

@@ -18,8 +18,8 @@ from .encode import WIDE, Encoder, TooBig
 from .linear import Form
 from .normal import Normal
 from .pieces import Cutter, Part, Piece, field, settled
+from .result import Simplified, checked_equal, choose
 from .saturation import DEFAULT_BUDGET, Budget, saturate
-from .simplify import Simplified, checked_equal, choose
 from .table import TermTable
 
 MEMO_SIZE = 50_000

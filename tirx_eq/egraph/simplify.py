@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from ..ir.index import Ranges, Term, check, names, postorder, variables_checked
+from ..ir.index import Ranges, Term, check, variables_checked
 from . import encode, extract
-from .cost import DEFAULT, CostTable, is_pow2
-from .engine import ENode, Graph
+from .batch import simplify_rows
+from .cost import DEFAULT, CostTable
 from .facts import gather
 from .normal import Normal
+from .result import Simplified, checked_equal, choose
 from .saturation import ROUNDS, ROUNDS_ALONE, Budget, saturate
 from .table import TermTable
 
-
-@dataclass(frozen=True)
-class Simplified:
-    """A result: ``expr`` equals the input wherever the input has a value, and costs ``cost`` <= ``cost_in``.
-
-    ``steps`` names the rules that fired in the e-graph this expression shared with its batch; ``validated_by`` is the
-    procedure that decided the equality independently of the rules.
-    """
-
-    expr: Term
-    cost: int
-    cost_in: int
-    steps: tuple[str, ...]
-    validated_by: str
+__all__ = ["Simplified", "simplify", "simplify_all"]
 
 
 def simplify(
@@ -52,30 +38,12 @@ def simplify(
             optimal=optimal,
             check_result=check_result,
         )[0]
-    from .batch import simplify_rows
-
     result = simplify_rows(
         [(term, ranges)], table=table, budget=budget or Budget(), optimal=optimal, check_result=check_result
     )[0]
     if isinstance(result, Simplified):
         return result
     raise result
-
-
-def choose(
-    graph: Graph, groups: Sequence[Sequence[int]], table: CostTable, optimal: bool
-) -> list[Mapping[int, ENode]]:
-    """The nodes taken for each group of root classes: greedy for all, or the optimum of each group by itself."""
-
-    def price(op: str, args: tuple[Any, ...]) -> int:
-        return encode.node_cost(op, args, table)
-
-    greedy = extract.greedy(graph.classes, price)
-    if not optimal:
-        return [greedy.node] * len(groups)
-    from .ilp import optimal as solve
-
-    return [solve(graph.classes, group, price, greedy).node for group in groups]
 
 
 def simplify_all(
@@ -163,59 +131,3 @@ def _finish(
     if decided_by is None:
         return Simplified(before, cost_in, cost_in, (), "identity")
     return Simplified(after, cost_out, cost_in, steps, decided_by)
-
-
-def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term] = ()) -> str | None:
-    """The procedure that proves ``after`` equal to ``before`` wherever ``before`` has a value, or None if none does."""
-    from ..errors import ProofError
-    from ..prove.parity import equal
-    from ..prove.validate import validate
-
-    if equal(before, after, ranges):
-        return "parity"
-    if _beyond_proof(before, ranges):
-        return None
-    try:
-        verdict = validate(before, after, ranges, assume=assume)
-    except ProofError:
-        # Somewhere in the ranges the input has no value: compare where it has one.
-        try:
-            verdict = validate(before, after, ranges, assume=[*assume, *_defined(before)])
-        except ProofError:
-            return None
-    return verdict.decided_by if verdict.status == "equal" else None
-
-
-_MAX_HARD = 24
-_DIVISIONS = frozenset({"div", "mod", "tdiv", "tmod"})
-_PIECEWISE = frozenset({"min", "max", "select"})
-_ENUMERABLE = 1 << 11
-
-
-def _beyond_proof(term: Term, ranges: Ranges) -> bool:
-    """Whether ``term`` has so many divisions and pieces over so many points that no procedure would end in reasonable time."""
-    points = 1
-    for name in names(term):
-        lo, hi = ranges[name]
-        points *= hi - lo + 1
-    if points <= _ENUMERABLE:
-        return False
-    hard = {
-        id(t)
-        for t in postorder(term)
-        if isinstance(t, tuple)
-        and (t[0] in _PIECEWISE or (t[0] in _DIVISIONS and not (isinstance(t[2], int) and is_pow2(t[2]))))
-    }
-    return len(hard) > _MAX_HARD
-
-
-def _defined(term: Term) -> list[Term]:
-    """Conditions under which every operation of ``term`` has a value."""
-    out: list[Term] = []
-    for t in postorder(term):
-        if isinstance(t, tuple) and not isinstance(t[-1], int):
-            if t[0] in ("div", "mod", "tdiv", "tmod"):
-                out.append(("ne", t[2], 0))
-            elif t[0] in ("shl", "shr"):
-                out.append(("le", 0, t[2]))
-    return out
