@@ -27,6 +27,11 @@ STATEMENTS = {
     "uint32 modulus beyond half the range": ("uint32", 32, "C[t] = A[t] % Tx.uint32(3000000000)"),
     "uint32 difference": ("uint32", 32, "C[t] = Tx.uint32(3000000000) - A[t]"),
     "uint32 product and sum": ("uint32", 32, "C[t] = A[t] * Tx.uint32(3000000001) + Tx.uint32(4000000000)"),
+    "a scalar widened, then changed": ("int32", 32, "x: Tx.int32 = A[t]\nx = x + 1 + x\nC[t] = 1 + x"),
+    "a scalar tested, then changed": (
+        "int32", 32, "x: Tx.bool = A[t] > 0\ny: Tx.int32 = Tx.Select(x, 1, 2)\nx = A[t] < 5\nC[t] = Tx.Select(x, y, 7)"),
+    "an index loaded, then changed": (
+        "int32", 64, "x: Tx.int32 = t\ny: Tx.int32 = A[x]\nx = x + 32\nC[t] = y - A[x]"),
     "signed compared with unsigned": (
         "uint32", 32, "C[t] = Tx.Select(Tx.cast(t, 'int64') - 5 < Tx.cast(A[t], 'int64'), A[t], Tx.uint32(1))"),
     "a load only where it may be": ("int32", 4, "C[t] = Tx.if_then_else(t < 4, A[t], 7)"),

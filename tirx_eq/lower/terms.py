@@ -57,7 +57,8 @@ class TermCode:
 
     def is_volatile(self, term: Term) -> bool:
         """Whether a term reads something that isn't a defined variable."""
-        return any(self.lookup_variable(n) is None for n in names(term)) if isinstance(term, tuple) else False
+        read = names(term) if isinstance(term, tuple) else {term} if isinstance(term, str) else set()
+        return any(self.lookup_variable(n) is None for n in read)
 
     def lookup_variable(self, name: str) -> Reg | None:
         for known in reversed(self._known):
@@ -162,7 +163,7 @@ class TermCode:
         made = self._test(term)
         if isinstance(made, Not):
             return made
-        return self.keep(key, made, self.is_volatile(term) or isinstance(term, str))
+        return self.keep(key, made, self.is_volatile(term))
 
     def _test(self, term: Term) -> Reg | Not:
         if isinstance(term, str):
