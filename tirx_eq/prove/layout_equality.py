@@ -54,13 +54,15 @@ def equal_of_size(a: Layout, b: Layout, size: int, rlimit: int | None) -> Verdic
     by_bits = _by_bits(a, b, size)
     if by_bits is not None:
         return by_bits
-    forms = normal_form(a, _for_swizzle(a, size)), normal_form(b, _for_swizzle(b, size))
-    if forms[0].layout == forms[1].layout:
-        return Verdict("equal", "normal form", certificate=NormalForm(str(forms[0].layout)))
-    found = _by_elements(a, b, size)
-    if found is None:
-        found = _by_parts(forms, size, rlimit)
-    return _by_terms(a, b, size, rlimit) if found is None else found
+    # The form without search, then all elements, are quicker than the search for the form of a swizzle over digits that carry.
+    for search in (False, True):
+        forms = [normal_form(x, _for_swizzle(x, size), search=search) for x in (a, b)]
+        if forms[0].layout == forms[1].layout:
+            return Verdict("equal", "normal form", certificate=NormalForm(str(forms[0].layout)))
+        if not search and (found := _by_elements(a, b, size)) is not None:
+            return found
+    by_parts = _by_parts((forms[0], forms[1]), size, rlimit)
+    return _by_terms(a, b, size, rlimit) if by_parts is None else by_parts
 
 
 def _for_swizzle(layout: Layout, size: int) -> int | None:
