@@ -79,6 +79,12 @@ def test_shapes_and_cutting():
         svg(TileLayout(S[16:1]), (3, 4))
 
 
+def test_colours_are_numbers_that_every_reader_of_svg_knows():
+    root = ET.fromstring(svg(TileLayout(S[(8, 8):(8, 1)]), (8, 8)))
+    fills = {e.get("fill") for e in root.iter(f"{NS}rect")}
+    assert len(fills) > 4 and all(f and f.startswith("#") for f in fills)
+
+
 def test_notebooks():
     assert html(TileLayout(S[(2, 2):(2, 1)])).startswith("<div")
     assert TileLayout(S[(2, 2):(2, 1)])._repr_html_().count("<title>") == 4

@@ -8,6 +8,7 @@ Two layouts side by side mark the first element, in row-major order, whose place
 from __future__ import annotations
 
 from collections.abc import Sequence
+from colorsys import hls_to_rgb
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -162,8 +163,10 @@ def _group(at: dict[str, int], colour: str, bits: int) -> int:
 def _fill(group: int) -> str:
     """A colour per number; neighbours are far apart on the wheel, and text stays readable on all of them."""
     hue = group * 137 % 360
-    light = 80 - 8 * (group // 8 % 3)
-    return f"hsl({hue},65%,{light}%)"
+    light = 0.80 - 0.08 * (group // 8 % 3)
+    # As numbers of red, green and blue: hsl() is known to browsers, not to every reader of SVG.
+    red, green, blue = (round(255 * part) for part in hls_to_rgb(hue / 360, light, 0.65))
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def svg(layout: Layout, shape: Sequence[int] | None = None, **options: Any) -> str:
