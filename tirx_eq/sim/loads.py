@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tirx_eq.sim.clocks import HB, join
 from tirx_eq.sim.formats import to_bf16, to_f16, widen
 from tirx_eq.sim.isa import BITS, INTEGERS, entry
 from tirx_eq.sim.memory import GENERIC, LOCAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, STRONG, Shadow
-from tirx_eq.sim.program import ALU, DTYPES, Decoder, Run
+from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Instr, Mem, Operand, Reg, Sink, Vec
 from tirx_eq.sim.wave import Group, Wave
 
@@ -109,30 +110,51 @@ def elements(at: Place, count: int, size: int) -> Array:
     return base[:, None] + np.arange(count) if count > 1 else base[:, None]
 
 
-def load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+@dataclass(frozen=True)
+class Transfer:
+    """What a load or store moves: ``count`` elements of ``kind``, between ``items`` (or the 128-bit register ``wide``) and
+    the memory that ``read`` gives the addresses of."""
+
+    kind: str
+    count: int
+    items: tuple[Operand, ...]
+    wide: int | None
+    space: str
+    read: Reader
+    strong: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return size_of(self.kind)
+
+
+def transfer(decoder: Decoder, instr: Instr, registers: Operand, memory: Operand) -> Transfer:
+    """The operands of ``ld`` or ``st``, checked."""
     kind = instr.parts[-1]
-    destination, source = instr.operands[0], instr.operands[1]
-    space = space_in(decoder, instr, source)
-    strong = bool(STRONG_WORDS & set(instr.parts))
-    acquire = "acquire" in instr.parts
-    items = destination.items if isinstance(destination, Vec) else (destination,)
-    vector = next((int(p[1]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
-    if vector != len(items):
-        raise decoder.error(f"{len(items)} registers where {vector} are needed")
-    read = decoder.address(source)
+    items = registers.items if isinstance(registers, Vec) else (registers,)
+    count = next((int(p[1]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
+    if count != len(items):
+        raise decoder.error(f"{len(items)} registers where {count} are needed")
+    space = space_in(decoder, instr, memory)
+    read = decoder.address(memory)
     wide = None
     if kind == "b128":
-        if not isinstance(destination, Reg):
+        if not isinstance(registers, Reg):
             raise decoder.error("a .b128 register is needed")
-        wide, kind, count = destination.index, "b64", 2
-    else:
-        count = vector
-    size = size_of(kind)
+        wide, kind, count = registers.index, "b64", 2
+    decoder.touches({"cluster": "shared"}.get(space, space), size_of(kind))
+    return Transfer(kind, count, items, wide, space, read, bool(STRONG_WORDS & set(instr.parts)))
+
+
+def load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
+    t = transfer(decoder, instr, instr.operands[0], instr.operands[1])
+    kind, count, wide, space, read, strong, size = t.kind, t.count, t.wide, t.space, t.read, t.strong, t.size
+    acquire = "acquire" in instr.parts
     total = size * count
-    targets = [] if wide is not None else [decoder.target(o, kind) for o in items]
-    skip = [isinstance(o, Sink) for o in items]
+    targets = [] if wide is not None else [decoder.target(o, kind) for o in t.items]
+    skip = [isinstance(o, Sink) for o in t.items]
     dtype = np.dtype(DTYPES[kind])
-    decoder.touches({"cluster": "shared"}.get(space, space), size)
 
     def run(w: Wave, g: Group) -> None:
         places = locate(w, g, space, read(w, g), total, total)
@@ -160,28 +182,12 @@ def load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 
 def store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    kind = instr.parts[-1]
-    destination, source = instr.operands[0], instr.operands[1]
-    space = space_in(decoder, instr, destination)
-    strong = bool(STRONG_WORDS & set(instr.parts))
+    t = transfer(decoder, instr, instr.operands[1], instr.operands[0])
+    kind, count, wide, space, read, strong, size = t.kind, t.count, t.wide, t.space, t.read, t.strong, t.size
     release = "release" in instr.parts
-    items = source.items if isinstance(source, Vec) else (source,)
-    vector = next((int(p[1]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
-    if vector != len(items):
-        raise decoder.error(f"{len(items)} registers where {vector} are needed")
-    read = decoder.address(destination)
-    wide = None
-    if kind == "b128":
-        if not isinstance(source, Reg):
-            raise decoder.error("a .b128 register is needed")
-        wide, kind, count = source.index, "b64", 2
-    else:
-        count = vector
-    size = size_of(kind)
     total = size * count
-    sources = [] if wide is not None else [decoder.source(o, kind) for o in items]
+    sources = [] if wide is not None else [decoder.source(o, kind) for o in t.items]
     dtype = np.dtype(DTYPES[kind])
-    decoder.touches({"cluster": "shared"}.get(space, space), size)
 
     def run(w: Wave, g: Group) -> None:
         if wide is not None:
