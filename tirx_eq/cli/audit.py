@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ParseError
-from .output import print_json, stderr, stdout, table
+from .output import print_json, stderr, stdout, table, write_text
 
 if TYPE_CHECKING:
     from ..audit import Audit
@@ -102,10 +102,7 @@ def audit_command(
             done.seconds["total"] = round(time.perf_counter() - began, 4)
             results.append(done)
     if html is not None:
-        try:
-            html.write_text(html_report(results))
-        except OSError as error:
-            raise ParseError(f"can't write {html}: {error.strerror}") from None
+        write_text(html, html_report(results))
     if as_json:
         print_json([r.to_json() for r in results])
     else:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import LoweringError, ParseError
-from .output import infix, print_json, stderr, stdout, table
+from ..errors import ParseError
+from .output import infix, print_json, stderr, stdout, table, write_text
 
 if TYPE_CHECKING:
     from ..ir import PrimFunc
@@ -61,10 +61,10 @@ def compile_command(
     data["seconds"]["lowering and proofs"] = round(lowered - loaded, 4)
     data["seconds"]["total"] = round(time.perf_counter() - began, 4)
     path = output or Path(f"{kernel.name}.ptx")
-    _write(path, kernel.ptx)
-    _write(path.with_suffix(".json"), kernel.launch.dumps())
+    write_text(path, kernel.ptx)
+    write_text(path.with_suffix(".json"), kernel.launch.dumps())
     if report is not None:
-        _write(report, json.dumps(data, indent=2))
+        write_text(report, json.dumps(data, indent=2))
     for note in kernel.warnings:
         stderr().print(f"[yellow]warning:[/] {note}", soft_wrap=True)
     if as_json:
@@ -94,13 +94,6 @@ def _assemble(kernel: Kernel) -> dict[str, Any]:
     if find_tool("nvdisasm") is not None:
         found["sass_instructions"] = sass_count(made.cubin)
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text if text.endswith("\n") else text + "\n")
-    except OSError as error:
-        raise LoweringError(f"can't write {path}: {error.strerror}") from None
 
 
 def _show(kernel: Kernel, data: dict[str, Any], path: Path) -> None:

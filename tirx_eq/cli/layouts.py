@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import LayoutError, ParseError
-from .output import print_json, stdout
+from .output import print_json, stdout, write_text
 from .simplify import read_jsonl
 
 if TYPE_CHECKING:
@@ -115,10 +115,7 @@ def _write(output: Path | None, text: str) -> None:
     if output is None:
         print(text, end="")
         return
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise ParseError(f"can't write {output}: {error.strerror}") from None
+    write_text(output, text)
 
 
 def _default_shape(layout: Layout) -> tuple[int, ...]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..errors import TirxError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +33,14 @@ def stderr() -> Console:
 def print_json(data: Any) -> None:
     """JSON on standard output, one document."""
     print(json.dumps(data, indent=2))
+
+
+def write_text(path: Path, text: str) -> None:
+    """``text`` in the file, ended by a new line.  Raises TirxError if it can't be written."""
+    try:
+        path.write_text(text if not text or text.endswith("\n") else text + "\n")
+    except OSError as error:
+        raise TirxError(f"can't write {path}: {error.strerror}") from None
 
 
 _INFIX = {

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ParseError
-from .compile import _write, load_function
-from .output import print_json, stderr, stdout, table
+from .compile import load_function
+from .output import print_json, stderr, stdout, table, write_text
 
 if TYPE_CHECKING:
     from ..interp.compare import Comparison
@@ -48,7 +48,7 @@ def run_command(
         target=target, ptx=_read(ptx), trace=trace is not None, progress=_progress(as_json),
     )  # fmt: skip
     if trace is not None:
-        _write(trace, outcome.result.trace.json())
+        write_text(trace, outcome.result.trace.json())
     for note in outcome.warnings:
         stderr().print("[yellow]warning:[/]", end=" ")
         stderr().print(note, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import TirxError
-from ..ir import Buffer, BufferRegion, Expr, IntImm, Ramp
+from ..ir import Buffer, BufferRegion, Expr, IntImm
 from ..ir import dtype as dt
 from .faults import InterpreterError, OutOfBounds, UndefinedRead, WriteConflict
 from .memory import Pointer, Storage
@@ -425,8 +425,3 @@ class Access:
                 continue
             rows = np.broadcast_to(p.rows, full)
             p.storage.write(rows[keep], p.bit[keep], value[keep], buffer.dtype)
-
-
-def is_vector_index(indices: Sequence[Expr]) -> bool:
-    """Whether the last index is a Ramp."""
-    return bool(indices) and isinstance(indices[-1], Ramp)

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import IRError, Span
 from . import dtype as dt
 from .arith import binary, const
-from .expr import BufferLoad, Call, Expr, FloorMod, IntImm, PointerType, PrimType, Ramp, Range, Sub, Var
+from .expr import BufferLoad, Call, Expr, IntImm, PointerType, PrimType, Ramp, Range, Sub, Var
 from .node import node
 from .op import Op
 
@@ -187,9 +187,3 @@ def make_buffer(
         data, dtype, tuple(const(e) for e in shape), tuple(const(e) for e in strides), const(elem_offset), name,
         data_alignment, offset_factor, layout, tuple(const(a) for a in addresses), span=span,
     )  # fmt: skip
-
-
-def is_multiple(e: Expr, k: int) -> bool:
-    """Whether a constant expression is a multiple of ``k`` (False if not constant)."""
-    rest = binary(FloorMod, e, k)
-    return isinstance(rest, IntImm) and int(rest) == 0

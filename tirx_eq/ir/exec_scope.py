@@ -11,11 +11,6 @@ SCOPES = ("world", "kernel", "cluster", "cta", "warpgroup", "warp", "thread")
 _CALLABLE = ("cluster", "cta", "warpgroup", "warp", "thread")
 _ALIASES = {"wg": "warpgroup"}
 
-#: Threads in a scope; None where the launch decides.
-SCOPE_THREADS: dict[str, int | None] = {
-    "thread": 1, "warp": 32, "warpgroup": 128, "cta": None, "cluster": None,
-}  # fmt: skip
-
 #: (parent, child): what a scope id numbers.  ``("cta", "warp")`` numbers the warps of a CTA.
 SCOPE_BINDINGS = (
     ("kernel", "cluster"), ("kernel", "cta"), ("cluster", "cta"), ("cta", "warpgroup"), ("cta", "warp"),

@@ -106,8 +106,6 @@ SCALAR: dict[str, Callable[..., int]] = {
 ARITY: dict[str, int] = {**dict.fromkeys(SCALAR, 2), "lnot": 1, "neg": 1, "select": 3}
 """Operands each operator takes."""
 
-COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", "ne", "land", "lor"})
-
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _INT = re.compile(r"[+-]?[0-9]+\Z")
 _NAME = re.compile(r"[A-Za-z_][\w.:$@]*\Z")

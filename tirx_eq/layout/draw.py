@@ -31,8 +31,6 @@ _TEXT_ROWS, _TEXT_COLUMNS = 32, 16
 #: what cells can be coloured by
 COLOURS = ("auto", "thread", "warp", "bank", "atom", "address")
 
-Places = frozenset[tuple[tuple[str, int], ...]]
-
 
 @dataclass(frozen=True)
 class Cell:

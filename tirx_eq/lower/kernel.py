@@ -77,7 +77,7 @@ class Kernel:
 
         return report(self)
 
-    def assemble(self, *, sass: bool = True) -> Any:
+    def assemble(self) -> Any:
         """What ``ptxas`` makes of the PTX (registers, spills, bytes); raises PtxError if it refuses."""
         from ..ptx.ptxas import assemble
 

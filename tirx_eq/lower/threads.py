@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import LoweringError
-from ..ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var, const
+from ..ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var
 from ..ir.index_ir import IndexScope
 
 MAX_THREADS = 1024  # per CTA; CUDA C++ Programming Guide, technical specifications per compute capability
@@ -188,8 +188,3 @@ def _meanings(d: ScopeIdDef, block: tuple[int, int, int], special: dict[str, Var
         inner = math.prod(sizes[:k])
         value = flat // inner if inner > 1 else flat
         yield value % sizes[k] if k + 1 < len(d.def_ids) else value
-
-
-def fallback_tid(launch: Launch) -> Expr:
-    """The flat thread number as an expression, also for a kernel that declares no thread ids."""
-    return const(0) if launch.threads == 1 else launch.flat_tid()

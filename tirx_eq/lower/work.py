@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir import BufferRegion, Expr, const
+from ..ir import Expr, const
 from .context import CallContext, Operand
 from .holders import SCOPE_BITS, Held, held, thread_expr
 
@@ -194,8 +194,3 @@ def _shared_work(c: CallContext, lanes: int) -> Work | str:
         return (c.rank() + k // lanes * p) * lanes + k % lanes
 
     return Work(threads, elements, dst.extents, lanes, c, guard, element)
-
-
-def region_operand(c: CallContext, name: str) -> bool:
-    """Whether the operand ``name`` is a region (else a scalar, or absent)."""
-    return isinstance(c.call.operand(name), BufferRegion)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from ..ir.index import Term
 
-TRUE: Term = 1
-
 
 def le(a: Term, b: Term) -> Term:
     """``a <= b`` as an index term."""

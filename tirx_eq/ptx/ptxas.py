@@ -73,13 +73,6 @@ def _tool(name: str) -> Path:
     return path
 
 
-def tool_version(name: str) -> str:
-    """The release of a tool, such as "13.5.37"; raises ``PtxError`` if it is not installed."""
-    out = _run([str(_tool(name)), "--version"])
-    match = re.search(r"V(\d+\.\d+\.\d+)", out.stdout)
-    return match[1] if match else out.stdout.strip().splitlines()[-1]
-
-
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)

@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 # -- helpers ----------------------------------------------------------------------------------------
-def smem_address(decoder: Decoder, instr: Instr, operand: Operand, generic_if_plain: bool = False) -> Reader:
+def smem_address(decoder: Decoder, instr: Instr, operand: Operand) -> Reader:
     """32-bit shared addresses of an operand (generic addresses are brought into the window)."""
     read = decoder.address(operand)
 

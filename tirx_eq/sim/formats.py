@@ -21,7 +21,6 @@ NARROW = {
     "e2m3": np.dtype(ml_dtypes.float6_e2m3fn), "e3m2": np.dtype(ml_dtypes.float6_e3m2fn),
     "e2m1": np.dtype(ml_dtypes.float4_e2m1fn), "ue8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
 }
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
 
 

@@ -37,7 +37,6 @@ class TensorCopy:
     map: TensorMap
     coords: tuple[Expr, ...]
     shared: Expr
-    first_element: int
 
 
 @holds("the target has tensor copies")
@@ -168,7 +167,7 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
         first = k * made.box[0]
         lows = [r.min for r in source.region.region]
         lows[-1] = lows[-1] + first
-        copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first), first))
+        copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first)))
     return copies
 
 
