@@ -10,7 +10,7 @@ from tirx_eq.errors import LoweringError
 from tirx_eq.ir import Expr
 from tirx_eq.lower.candidates import choose
 from tirx_eq.lower.indices import Indices
-from tirx_eq.lower.kernel import compile_function, equation_of
+from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import If, Index, Instruction, Memory, Pointer, replace_calls
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
@@ -33,7 +33,7 @@ def lowered(func):
 def verdict(choice, body, bodies, program, rest):
     bodies = {**bodies, choice.context.index: body}
     indices = Indices(replace_calls(program, bodies), *rest)
-    return equation_of(choice)(choice.context, body, indices)
+    return VARIANTS[choice.chosen.node].equation(choice.context, body, indices)
 
 
 def shift(operand, by):

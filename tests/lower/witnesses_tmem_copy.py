@@ -99,6 +99,7 @@ COPY = "Tx.copy_async(t[:, :], A_s[:, :])"
 TMEM_COPY_WITNESSES = {
     "cp": lambda: _plain(),
     "cp by two lanes": lambda: _plain(("        if Tx.ptx.elect_sync():\n", "        if lane_id < 2:\n")),
+    "cp to a pair": lambda: _plain((COPY, COPY[:-1] + ", cta_group=2)")),
     "cp of other words": lambda: _plain(('(128, 4), "float32", layout', '(128, 4), "int32", layout'),
                                         ('A: Tx.Buffer((128, 4), "float32")', 'A: Tx.Buffer((128, 4), "int32")')),
     "cp from global memory": lambda: _plain((COPY, "Tx.copy_async(t[:, :], A[:, :])")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,19 +17,13 @@ from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
 from ..ptx.tensormap import TensorMap
 from .candidates import Choice, choose
-from .context import CallContext
 from .emit import Emitter
-from .equation import movement
 from .indices import Indices
 from .intrinsics import constant
-from .mma_equation import matrix_equation
-from .operations import FAMILIES
 from .program import Block, Box, Instruction, replace_calls, walk
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
 from .threads import find_launch
-from .tmem_copy_equation import copy_equation
-from .value_equation import value_equation
 from .values import ptx_type
 from .variants import VARIANTS
 
@@ -137,17 +131,8 @@ def _emit(choice: Choice) -> Block:
         raise error.at(c.span) from None
 
 
-def equation_of(choice: Choice) -> Callable[[CallContext, Block, Indices], Verdict]:
-    """The equation that proves the lowerings of a call's op."""
-    if choice.context.op == "gemm_async":
-        return matrix_equation
-    if choice.chosen.node == "TmemCopy":
-        return copy_equation
-    return value_equation if choice.context.op in FAMILIES else movement
-
-
 def _prove(choice: Choice, block: Block, indices: Indices) -> Lowered:
-    verdict = equation_of(choice)(choice.context, block, indices)
+    verdict = VARIANTS[choice.chosen.node].equation(choice.context, block, indices)
     if verdict.status != "equal":
         raise ProofError(
             f"the lowering {choice.chosen.describe()} of '{choice.context.op}' breaks its layout equation: {verdict.detail}",

@@ -38,7 +38,7 @@ def _space(c: CallContext) -> str | None:
     return in_space(c.operands["SFA"], "tmem") or in_space(c.operands["SFB"], "tmem")
 
 
-@holds("the CTA multiplies alone")
+@holds("the CTA works alone")
 def _alone(c: CallContext) -> str | None:
     group = int(c.call.config.get("cta_group", 1))
     return None if group == 1 else f"cta_group is {group}"

@@ -6,9 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...errors import LoweringError
+from ...prove.verdict import Verdict
 from ..context import CallContext, Operand
+from ..equation import movement
+from ..indices import Indices
 from ..machine import Price
 from ..program import Block, Word
+
+#: Proves that a lowering does what its call means.
+Equation = Callable[[CallContext, Block, Indices], Verdict]
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,8 @@ class Variant:
     """One way to execute a tile primitive.
 
     ``parameters`` names the e-node's arguments after the call number; ``price`` and ``emit`` get them as a tuple.
-    ``config`` are the keys of the call's config that it reads; ``show`` spells the parameters for reports.
+    ``config`` are the keys of the call's config that it reads; ``show`` spells the parameters for reports; ``equation``
+    is what the emitted program is proved by.
     """
 
     node: str
@@ -25,6 +32,7 @@ class Variant:
     emit: Callable[[CallContext, tuple[int, ...]], Block]
     config: tuple[str, ...] = ()
     show: Callable[[tuple[int, ...]], str] | None = None
+    equation: Equation = movement
 
     def describe(self, values: Sequence[int]) -> str:
         """The node with its parameters, for reports: ``MemoryCopy(bytes=16)``."""

@@ -16,6 +16,7 @@ from ..operations import Tree, common_dtype, leaves, scalar_dtype, tree_of, work
 from ..program import Block, If, Index, Memory, Node, Store, Temp, Word, instruction
 from ..recipes import SINGLE
 from ..storage import Root
+from ..value_equation import value_equation
 from ..work import holders_of, work_of
 from .base import Variant
 
@@ -186,6 +187,8 @@ def price_map(c: CallContext, lanes: int, packed: bool) -> Price:
 
 
 MAPS = (
-    Variant("Map", ("lanes",), lambda c, p: price_map(c, p[0], False), lambda c, p: emit_map(c, p[0], False), ("vec_len",)),
-    Variant("MapPacked", ("lanes",), lambda c, p: price_map(c, p[0], True), lambda c, p: emit_map(c, p[0], True), ("vec_len",)),
+    Variant("Map", ("lanes",), lambda c, p: price_map(c, p[0], False), lambda c, p: emit_map(c, p[0], False), ("vec_len",),
+            equation=value_equation),
+    Variant("MapPacked", ("lanes",), lambda c, p: price_map(c, p[0], True), lambda c, p: emit_map(c, p[0], True), ("vec_len",),
+            equation=value_equation),
 )

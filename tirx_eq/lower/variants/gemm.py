@@ -8,6 +8,7 @@ from ..conditions.gemm import cells, cta_group, instruction_descriptor, k_slices
 from ..conditions.scaled_gemm import Scales, scaled_descriptor, scales
 from ..context import CallContext
 from ..machine import B200, Price
+from ..mma_equation import matrix_equation
 from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
 from ..shared import shared_address
 from .base import Variant
@@ -128,7 +129,10 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
 
 
 GEMMS = (
-    Variant("Tcgen05MmaScaled", (), lambda c, p: price_mma(c, False), lambda c, p: emit_scaled(c), ("cta_group",)),
-    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False), ("cta_group",)),
-    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True), ("cta_group",)),
+    Variant("Tcgen05MmaScaled", (), lambda c, p: price_mma(c, False), lambda c, p: emit_scaled(c), ("cta_group",),
+            equation=matrix_equation),
+    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False), ("cta_group",),
+            equation=matrix_equation),
+    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True), ("cta_group",),
+            equation=matrix_equation),
 )

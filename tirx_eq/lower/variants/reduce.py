@@ -19,6 +19,7 @@ from ..program import Block, If, Memory, Node, Temp, Word, instruction
 from ..program import Operand as Value
 from ..recipes import FLOATS, SINGLE, compute_dtype
 from ..reduction import MemoryShare, RegisterShare, axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes
+from ..value_equation import value_equation
 from ..work import digits
 from .base import Variant
 
@@ -388,7 +389,7 @@ def _priced(emit: Callable[[CallContext, tuple[int, ...]], Block]) -> Callable[[
 
 
 REDUCTIONS = (
-    *(Variant(node, (), _priced(_registers(way)), _registers(way))
+    *(Variant(node, (), _priced(_registers(way)), _registers(way), equation=value_equation)
       for node, way in (("Reduce", "serial"), ("ReducePacked", "packed"), ("ReduceThree", "three"))),
-    Variant("ReduceMemory", ("group",), _priced(_memory), _memory),
+    Variant("ReduceMemory", ("group",), _priced(_memory), _memory, equation=value_equation),
 )  # fmt: skip

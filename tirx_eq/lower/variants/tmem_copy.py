@@ -9,6 +9,7 @@ from ..context import CallContext
 from ..machine import B200, Price
 from ..program import Block, Index, Node, Pointer, Temp, instruction
 from ..shared import shared_address
+from ..tmem_copy_equation import copy_equation
 from .base import Variant
 from .tmem import tmem_base
 
@@ -37,5 +38,5 @@ def price_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 
 COPIES_TO_TMEM = (
-    Variant("TmemCopy", ("shape",), price_copy, emit_copy, ("cta_group",), show=lambda v: COPY_SHAPES[v[0]].name),
+    Variant("TmemCopy", ("shape",), price_copy, emit_copy, ("cta_group",), lambda v: COPY_SHAPES[v[0]].name, copy_equation),
 )
