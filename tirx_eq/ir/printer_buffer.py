@@ -17,11 +17,9 @@ _ZERO = IntImm("int32", 0)
 
 def default_layout_of(buffer: Buffer) -> bool:
     """Whether a buffer has the row-major layout that is given when none is named."""
-    from ..layout import default_layout
-
     if any(isinstance(e, IntImm) and int(e) == 0 for e in buffer.shape):
         return buffer.layout is None
-    return bool(buffer.layout is not None and buffer.layout == default_layout(buffer.shape))
+    return bool(buffer.layout is not None and buffer.layout.is_default(buffer.shape))
 
 
 def is_plain_parameter(handle: Var, buffer: Buffer, func: PrimFunc) -> bool:

@@ -86,6 +86,10 @@ class Layout(ABC):
                 raise LayoutError(f"at: the coordinate on axis {axis} isn't a number", hint="use apply")
         return found  # type: ignore[return-value]
 
+    def is_default(self, shape: Sequence[Any]) -> bool:
+        """Whether it is the row-major layout that a buffer of ``shape`` has when none is named."""
+        return False
+
     def admits(self, shape: Sequence[Any]) -> bool:
         """Whether a buffer of this shape can have this layout (its product is the size)."""
         return as_value(prod([as_value(e) for e in shape])) == self.size()

@@ -86,6 +86,9 @@ class TileLayout(Layout):
         names = {i.axis.name for i in self.shard} | {i.axis.name for i in self.replica}
         return tuple(sorted(names | {a.name for a in self.offset}))
 
+    def is_default(self, shape: Sequence[Any]) -> bool:
+        return self == default_layout(shape)
+
     def is_swizzle(self) -> bool:
         return False
 
