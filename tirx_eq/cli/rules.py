@@ -75,7 +75,8 @@ def rules_command(
 def prove_command(
     rule: Annotated[list[str] | None, typer.Option(help="only this rule of index arithmetic (may be repeated)")] = None,
     recompute: Annotated[bool, typer.Option(help="prove again, not only compare with the records")] = True,
-    jobs: Annotated[int, typer.Option(help="processes")] = 2,
+    executor: Annotated[str, typer.Option(help="serial, processes, processes:N or dask://HOST:PORT")] = "processes",
+    cache: Annotated[str | None, typer.Option(help="folder in which proofs are kept between runs")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Check that every rule has a current proof; exit 1 if one doesn't."""
@@ -84,7 +85,7 @@ def prove_command(
     from ..prove import records as index
 
     began = time.perf_counter()
-    report = index.check(recompute=recompute, names=rule or (), jobs=jobs)
+    report = index.check(recompute=recompute, names=rule or (), executor=executor, cached_in=cache)
     problems = list(report.problems)
     counts: dict[str, Any] = {"index rules": len(report.rows)}
     if not rule:

@@ -22,17 +22,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
     parser.add_argument("--theorems", action="store_true", help="the theorems on swizzles, data paths and fragments instead")
     parser.add_argument("--mutants", action="store_true", help="judge every mutant of the rules (many minutes)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--executor", default="processes", help="serial, processes, processes:N or dask://HOST:PORT")
+    parser.add_argument("--cache", help="folder in which results are kept between runs")
     args = parser.parse_args(argv)
     start = time.perf_counter()
     if args.theorems:
         return _theorems(args.write, not args.no_recompute)
     if args.mutants:
-        return _mutants(args.rule, args.jobs)
+        return _mutants(args.rule, args.executor, args.cache)
     try:
         if args.write:
-            _write(args.all, args.jobs)
-        report = check(recompute=not (args.no_recompute or args.write), names=args.rule, jobs=args.jobs)
+            _write(args.all, args.executor, args.cache)
+        again = not (args.no_recompute or args.write)
+        report = check(recompute=again, names=args.rule, executor=args.executor, cached_in=args.cache)
     except TirxError as error:
         print(error, file=sys.stderr)
         return 2
@@ -50,14 +52,14 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if report.ok else 1
 
 
-def _write(everything: bool, jobs: int) -> None:
+def _write(everything: bool, executor: str, cache: str | None) -> None:
     found = subjects()
     kept: dict[str, Record] = {}
     if not everything:
         digests = {s.name: s.digest for s in found}
         kept = {r.rule: r for r in read_records() if r.digest == digests.get(r.rule) and r.verdict in ("proved", "no claim")}
     todo = [s for s in found if s.name not in kept]
-    proofs = {p.rule: p for p in run(todo, jobs)}
+    proofs = {p.rule: p for p in run(todo, executor, cache)}
     for p in proofs.values():
         if not p.ok:
             print(f"{p.rule}: {p.verdict}: {p.detail}", file=sys.stderr)
@@ -80,12 +82,12 @@ def _theorems(write: bool, recompute: bool) -> int:
     return 0 if not problems else 1
 
 
-def _mutants(names: list[str], jobs: int) -> int:
+def _mutants(names: list[str], executor: str, cache: str | None) -> int:
     from .mutate import judge_all
 
     counts: Counter[str] = Counter()
     holes = 0
-    for outcome in judge_all(names, jobs):
+    for outcome in judge_all(names, executor, cache):
         counts[outcome.status] += 1
         if outcome.status not in ("refuted", "sound", "idle", "malformed"):
             holes += 1

@@ -8,14 +8,15 @@ any more: a variable that nothing binds).  Anything else would be a hole in the 
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..egraph.rules import Rule, show_form
 from ..errors import RuleError
+from ..jobs import map_jobs
 from .meaning import COMPARISONS, OPERATORS, PRIMITIVES
 from .obligations import Obligation, Signature, obligation
 from .prover import REQUIRED_WIDTHS, find_counterexample, prove, violates
@@ -182,18 +183,14 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
     return Outcome(mutant, "refuted", point)
 
 
-def judge_all(names: Sequence[str] = (), jobs: int = 1) -> Iterator[Outcome]:
+def judge_all(names: Sequence[str] = (), executor: str = "serial", cached_in: str | Path | None = None) -> Iterator[Outcome]:
     """Outcomes of all mutants of the rules that make claims (of ``names`` only, if given), in order."""
     from ..egraph.rules import INDEX_FILES, load_rules, read_files
 
     signature = Signature.of(s.form for s in read_files(INDEX_FILES))
     rules = [r for r in load_rules() if (r.name in names if names else r.family not in ("prune", "size"))]
-    todo = [(m, signature) for r in rules for m in mutants(r, signature)]
-    if jobs <= 1:
-        yield from (judge(m, s) for m, s in todo)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(judge, *zip(*todo), chunksize=16)
+    todo = [m for r in rules for m in mutants(r, signature)]
+    yield from map_jobs(partial(judge, signature=signature), todo, executor, cached_in=cached_in)
 
 
 _STATUS = {"proved": "sound", "no claim": "sound", "vacuous": "idle"}

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ..egraph.rules import INDEX_FILES, Rule, Source, load_rules, read_files, show_form
 from ..errors import ProofError, RuleError
+from ..jobs import map_jobs
 from ..resources import proofs_dir
 from .meaning import SYNTACTIC
 from .obligations import Obligation, Signature, merge_obligation, obligation
@@ -140,14 +139,9 @@ def _digest(form: Any) -> str:
     return hashlib.sha256(show_form(form).encode()).hexdigest()[:16]
 
 
-def run(chosen: Sequence[Subject], jobs: int = 1) -> list[Proof]:
-    """Prove each subject, in ``jobs`` processes."""
-    obligations = [s.obligation for s in chosen]
-    if jobs <= 1 or len(obligations) < 8:
-        proofs = [prove(ob) for ob in obligations]
-    else:
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            proofs = list(pool.map(prove, obligations, chunksize=4))
+def run(chosen: Sequence[Subject], executor: str = "serial", cached_in: str | Path | None = None) -> list[Proof]:
+    """Prove each subject; the executor and the cache are those of :func:`tirx_eq.jobs.map_jobs`."""
+    proofs = map_jobs(prove, [s.obligation for s in chosen], executor, cached_in=cached_in)
     return [Proof(s.name, "no obligation", "none", 0, detail=s.fault) if s.fault else p for s, p in zip(chosen, proofs)]
 
 
@@ -202,12 +196,13 @@ def compare(found: Sequence[Subject], records: Sequence[Record]) -> list[str]:
 
 
 def check(
-    *, recompute: bool = True, names: Sequence[str] = (), jobs: int = 1, folder: Path | None = None,
-    found: Sequence[Subject] | None = None,
+    *, recompute: bool = True, names: Sequence[str] = (), folder: Path | None = None, found: Sequence[Subject] | None = None,
+    executor: str = "serial", cached_in: str | Path | None = None,
 ) -> Report:  # fmt: skip
     """Check the records against the rules; with ``recompute`` also prove again (only ``names``, if given).
 
     Raises ``ProofError`` for a name that no rule has.  ``found`` replaces the shipped rules (for tests).
+    The executor and the cache are those of :func:`tirx_eq.jobs.map_jobs`.
     """
     found = subjects() if found is None else found
     records = {r.rule: r for r in read_records(folder)}
@@ -220,7 +215,7 @@ def check(
         problems = [p for p in problems if p.split(":")[0] in names]
     chosen = [s for s in found if not names or s.name in names] if recompute else []
     rows = dict(records)
-    for s, proof in zip(chosen, run(chosen, jobs)):
+    for s, proof in zip(chosen, run(chosen, executor, cached_in)):
         rows[s.name] = Record.of(s, proof)
         if not proof.ok:
             problems.append(f"{s.name}: {proof.verdict}" + (f": {proof.detail}" if proof.detail else ""))
