@@ -127,6 +127,18 @@ def test_select_by_coordinates(place, scope):
     check(value_kernel(f"select({{D}}, {{A}}, {{B}}, {predicate})", operands, scope), operands, arrays(operands))
 
 
+def test_the_predicate_counts_from_the_start_of_the_region():
+    func = kernel(
+        "t = Tx.thread_id([128])\nTx.cta.select(B[8:16, 4:36], A[0:8, 0:32], Tx.float32(0), lambda i, j: i * 4 < j)",
+        'A: Tx.Buffer((16, 64), "float32"), B: Tx.Buffer((16, 64), "float32")',
+    )
+    a = np.arange(1024, dtype=np.float32).reshape(16, 64) + 1
+    got = compile_function(func).simulate(a, np.zeros_like(a))
+    i, j = np.indices((8, 32))
+    assert not got.faults
+    np.testing.assert_array_equal(got.arrays["B"][8:16, 4:36], np.where(i * 4 < j, a[:8, :32], 0))
+
+
 CAST_TYPES = (
     "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int32", "uint32", "int16", "uint16", "int8", "uint8",
 )  # fmt: skip

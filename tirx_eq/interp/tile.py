@@ -222,7 +222,7 @@ def _zero(run: Run) -> None:
 
 
 def _select(run: Run) -> None:
-    """``a`` where the predicate of the destination's coordinates (in its buffer) holds, else ``b``."""
+    """``a`` where the predicate holds of the coordinates in the destination's region (counted from its start), else ``b``."""
     dst = run.call.dsts[0]
     extents = run.extents(dst)
     (a, b), dtype = _operands(run, ("a", "b"), extents)
@@ -231,7 +231,8 @@ def _select(run: Run) -> None:
         raise InterpreterError(
             f"the predicate of select takes one variable per dimension of the destination ({len(extents)})"
         )
-    coords = np.broadcast_arrays(*run.m.access.points(dst, run.units))
+    count = len(run.units.first)
+    coords = [np.broadcast_to(c, (count, *extents)) for c in np.indices(extents)]
     holds = _apply(run, predicate, coords)
     run.write(dst, np.where(holds, a, b), dtype)
 

@@ -275,18 +275,16 @@ class _Meaning:
         return None
 
     def _predicate(self, predicate: LambdaExpr, wanted: _Elements) -> Array:
-        """The predicate of select at every wanted element, at its coordinates in the destination's buffer."""
+        """The predicate of select at every wanted element, at its coordinates in the destination's region."""
         scope = new_scope()
         at = {v: p[wanted.threads] for v, p in self.points.by_var().items()}
         grid = np.unravel_index(wanted.elements, self.dst.extents) if self.dst.extents else ()
         point: dict[Var, Any] = {}
         numbers: dict[str, Any] = {}
-        for var, r, digit in zip(predicate.vars, self.dst.region.region, grid):
+        for var, digit in zip(predicate.vars, grid):
             fresh = Var(f"coordinate_{var.name}", "int32")  # type: ignore[arg-type]
             point[var] = fresh
-            low = scope.term(r.min)
-            named = {scope.name(v): p for v, p in at.items()}
-            numbers[scope.name(fresh)] = np.asarray(evaluate_many(low, named)) + digit
+            numbers[scope.name(fresh)] = digit
         term = scope.term(self.c.resolve(substitute(predicate.body, point)))
         numbers.update({scope.name(v): p for v, p in at.items()})
         return np.broadcast_to(np.asarray(evaluate_many(term, numbers)) != 0, wanted.elements.shape)

@@ -146,7 +146,7 @@ class MapCode:
     # -- select ----------------------------------------------------------------------------------------------------
 
     def _select(self, values: list[Lanes], step: int, into: Any) -> Lanes:
-        """``a`` where the predicate holds of the destination's coordinates in its buffer, else ``b``."""
+        """``a`` where the predicate holds of the coordinates in the destination's region, else ``b``."""
         a, b = values
         predicate = self.c.call.operand("predicate")
         assert isinstance(predicate, LambdaExpr)
@@ -155,7 +155,7 @@ class MapCode:
         for k in range(a.count):
             coords = self.work.coords(step * self.work.lanes + k)
             assert coords is not None
-            point = {v: r.min + x for v, r, x in zip(predicate.vars, self.out.o.region.region, coords)}
+            point = dict(zip(predicate.vars, coords))
             holds = self.c.resolve(substitute(predicate.body, point))
             p = Temp("pred")
             self.nodes.append(instruction("setp.ne.u32", p, Index(cast("int32", holds)), 0))
