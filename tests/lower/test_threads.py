@@ -10,6 +10,7 @@ from tirx_eq.ir import Var
 from tirx_eq.ir.index import evaluate_many
 from tirx_eq.ir.index_ir import IndexScope
 from tirx_eq.lower.active import Active, narrow, thread_points
+from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.threads import find_launch
 
 from .kernels import kernel
@@ -100,3 +101,34 @@ def test_elected_lane():
 
     elected = narrow(Active.all(launch), call("tirx.ptx.elect_sync", "bool"), launch)
     assert elected.elected and elected.threads() == 4 and not elected.single_thread()
+
+
+@pytest.mark.parametrize(
+    ("condition", "whole"), [("j > 0", True), ("j + bx > 1", True), ("j * tid > 3", False), ("A[j] > 0", False)]
+)
+def test_what_depends_on_a_loop_variable_is_the_same_for_all_threads(condition, whole):
+    """A warp-wide instruction in a branch on the loop's count, which only differs between iterations."""
+    func = kernel(
+        f"bx = Tx.cta_id([2])\ntid = Tx.thread_id([160])\nif tid < 128:\n    for j in Tx.serial(4):\n"
+        f"        if {condition}:\n            Tx.ptx.tcgen05.wait.ld()",
+        'A: Tx.Buffer((4,), "int32")',
+    )
+    if whole:
+        assert "tcgen05.wait::ld" in compile_function(func).ptx
+    else:
+        with pytest.raises(LoweringError, match="whole warps"):
+            compile_function(func)
+
+
+def test_a_loop_that_runs_differently_per_thread_is_not_uniform():
+    func = kernel("tid = Tx.thread_id([128])\nfor j in Tx.serial(tid):\n    if j > 0:\n        Tx.ptx.tcgen05.wait.ld()")
+    with pytest.raises(LoweringError, match="whole warps"):
+        compile_function(func)
+
+
+@pytest.mark.parametrize(
+    ("mask", "whole"), [(range(128), True), (range(160), False), (range(32, 160), False), (range(96), False)]
+)
+def test_threads_beyond_the_last_whole_group(mask, whole):
+    active = Active(np.isin(np.arange(160), list(mask)))
+    assert active.whole(128) == whole

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import And, Call, Expr, Not, substitute
+from ..ir import And, Call, Expr, Not, Var, substitute
 from ..ir.index import evaluate_many, names
+from ..ir.index_ir import IndexScope
 from .scope import new_scope
 from .threads import WARP, WARPGROUP, Launch
 
@@ -17,12 +19,14 @@ class Active:
     """The threads that execute a statement.
 
     ``mask[t]`` says whether thread ``t`` may; ``elected`` that of each active warp only one lane does (``elect_sync``);
-    ``data_dependent`` that a condition on data narrows them further, by an amount not known here.
+    ``data_dependent`` that a condition on data narrows them further, by an amount not known here; ``uniform`` are loop
+    variables that have one value in all of them.
     """
 
     mask: np.ndarray
     elected: bool = False
     data_dependent: bool = False
+    uniform: frozenset[Var] = frozenset()
 
     @staticmethod
     def all(launch: Launch) -> Active:
@@ -37,10 +41,14 @@ class Active:
         return sorted({int(t) // WARP for t in np.flatnonzero(self.mask)})
 
     def whole(self, unit: int) -> bool:
-        """Whether every aligned group of ``unit`` threads takes part entirely or not at all, and at least one does."""
-        if self.elected or self.data_dependent or len(self.mask) % unit:
+        """Whether every aligned group of ``unit`` threads takes part entirely or not at all, and at least one does.
+
+        Threads beyond the last whole group must not take part.
+        """
+        rest = len(self.mask) % unit
+        if self.elected or self.data_dependent or (rest and self.mask[-rest:].any()):
             return False
-        groups = self.mask.reshape(-1, unit)
+        groups = self.mask[: len(self.mask) - rest].reshape(-1, unit)
         return bool(groups.any()) and bool((groups.all(axis=1) | ~groups.any(axis=1)).all())
 
     def single_thread(self) -> bool:
@@ -77,11 +85,24 @@ def narrow(active: Active, condition: Expr, launch: Launch, holds: bool = True) 
     used = names(term)
     tid = {scope.name(v): r for r, v in launch.special.items() if r.startswith("tid.")}
     if not used <= set(tid):
-        # A condition on the CTA is the same for all its threads; one on data may differ per thread.
-        uniform = used <= set(tid) | {scope.name(v) for v in launch.special.values()}
-        return active if uniform and not used & set(tid) else replace(active, data_dependent=True)
+        # A condition on the CTA, or on how often a loop ran, is the same for all its threads; one on data may differ.
+        return active if _uniform(active, used, scope, launch) else replace(active, data_dependent=True)
     truth = np.broadcast_to(evaluate_many(term, thread_points(launch, tid)), active.mask.shape) != 0
     return replace(active, mask=active.mask & (truth == holds))
+
+
+def with_loop(active: Active, var: Var, bounds: Sequence[Expr], launch: Launch) -> Active:
+    """``active`` in the body of a loop over ``var`` from, to and by ``bounds``: uniform if these are."""
+    scope = new_scope()
+    launch.declare(scope)
+    used = set().union(*(names(scope.term(substitute(e, launch.ids))) for e in bounds))
+    return replace(active, uniform=active.uniform | {var}) if _uniform(active, used, scope, launch) else active
+
+
+def _uniform(active: Active, used: set[str], scope: IndexScope, launch: Launch) -> bool:
+    """Whether what is made of these names has one value in all threads of a CTA that are active."""
+    same = [v for r, v in launch.special.items() if not r.startswith("tid.")]
+    return used <= {scope.name(v) for v in (*same, *active.uniform)}
 
 
 def thread_points(launch: Launch, registers: dict[str, str]) -> dict[str, np.ndarray]:

@@ -41,7 +41,7 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.index import names
 from ..ir.index_ir import dtype_range
-from .active import Active, narrow
+from .active import Active, narrow, with_loop
 from .context import CallContext, call_context
 from .expand import expand
 from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, instruction_of
@@ -194,7 +194,7 @@ class Lowerer:
                 inner.environment[s.loop_var] = const(value, s.loop_var.dtype)
                 nodes += self.block(s.body, inner)
             return nodes
-        inner = _inner(place, place.active)
+        inner = _inner(place, with_loop(place.active, s.loop_var, (start, extent, step), self.launch))
         bounds = dtype_range(s.loop_var.dtype)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             bounds = (start.value, start.value + max(0, extent.value - 1))
