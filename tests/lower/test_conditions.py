@@ -13,6 +13,7 @@ from tirx_eq.lower.kernel import compile_function
 
 from .kernels import example, kernel
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
+from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL
 from .witnesses_scaled import SCALED_WITNESSES
 from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
 
@@ -279,6 +280,8 @@ WITNESSES = {
 }  # fmt: skip
 
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES)
+WITNESSES.update(REGISTER_WITNESSES)
+WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 

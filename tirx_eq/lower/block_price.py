@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.index import evaluate_many
 from ..layout.conflicts import bank_conflicts
-from .accesses import ACCESS
+from .accesses import access_bytes
 from .active import thread_points
 from .context import CallContext
 from .machine import Price
@@ -62,8 +62,7 @@ def _slots(node: Instruction) -> float:
 def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tuple[float, float]:
     """Wavefronts and sectors of one access by all active threads, CTA and loop variables at their lowest values."""
     at = next(o for o in node.operands if isinstance(o, Memory))
-    suffix = opcode.split(".", 2)[2]
-    width = next(w for w, (s, _) in ACCESS.items() if s == suffix)
+    width = access_bytes(opcode)
     scope = c.scope_with()
     term = c.term(at.offset, scope)
     points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}

@@ -21,7 +21,7 @@ from .variants import VARIANTS
 
 LOWER_FILES = (
     "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_elementwise.egg", "lower_gemm.egg",
-    "lower_reduce.egg",
+    "lower_reduce.egg", "lower_registers.egg",
 )  # fmt: skip
 
 
@@ -29,8 +29,8 @@ LOWER_FILES = (
 DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled"),
     "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
-    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "vec_auto": ("memory", "registers"),
-    "fallback": ("memory", "registers", "move"),
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "vec_auto": ("memory", "registers", "spread"),
+    "fallback": ("memory", "registers", "spread", "move"),
     "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),
     "packed_add_sum": ("packed",), "3input_maxmin": ("three",),
 }  # fmt: skip

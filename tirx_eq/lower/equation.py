@@ -19,17 +19,14 @@ from ..ir import Var
 from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.swizzle_modes import SWIZZLES
-from .accesses import ACCESS
+from .accesses import access_bytes
 from .active import thread_points
-from .conditions.tmem import TRANSFERS, thread_in_warpgroup
+from .conditions.tmem import TRANSFERS
 from .context import CallContext, Operand, evaluate_at
+from .element_names import LANE, SPAN, Names, piece_bytes
 from .indices import Indices
 from .program import Block, Box, Define, If, Instruction, Memory, Pointer, Temp, Word
 from .shared import shared_address
-
-#: Names of private elements carry their thread: thread * SPAN + byte.
-SPAN = 1 << 32
-LANE = 1 << 16
 
 Array = np.ndarray
 
@@ -106,6 +103,11 @@ class _Trace:
     def threads(self) -> Array:
         return np.arange(self.points.threads, dtype=np.int64)
 
+    @property
+    def size(self) -> int:
+        """Bytes that are named: an element, or half of one of 64 bits."""
+        return piece_bytes(self.target)
+
     def _step(self, i: Instruction) -> None:
         name = i.opcode.split(".", 1)[0]
         handler = _STEPS.get("tcgen05" if name == "tcgen05" else name)
@@ -120,18 +122,18 @@ class _Trace:
         if register in self.registers:
             return self.registers[register]
         if isinstance(register, Word) and register.array == self.source.root:
-            size = max(1, self.source.bits // 8)
+            size = self.size
             first = register.index * register.array.word_bits // 8
-            count = max(1, register.array.word_bits // self.source.bits)
+            count = register.array.word_bits // 8 // size
             return [self.threads * SPAN + first + j * size for j in range(count)]
         if isinstance(register, Word) and register.array == self.target.root:
-            return [np.full(self.points.threads, -1)] * max(1, register.array.word_bits // self.target.bits)
+            return [np.full(self.points.threads, -1)] * (register.array.word_bits // 8 // self.size)
         raise ProofError(f"the layout equation of '{self.c.op}': a register is read before it is written")
 
     def write(self, register: Any, content: list[Array]) -> None:
         self.registers[register] = content
         if isinstance(register, Word) and register.array == self.target.root:
-            size = max(1, self.target.bits // 8)
+            size = self.size
             first = register.index * register.array.word_bits // 8
             for j, source in enumerate(content):
                 known = source >= 0
@@ -148,24 +150,24 @@ class _Trace:
         assert isinstance(at, Memory)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[0]):
-            size = max(1, self.source.bits // 8)
-            self.write(register, [offset + first + j for j in range(0, width, size)])
+            self.write(register, [offset + first + j for j in range(0, width, self.size)])
 
     def store(self, i: Instruction) -> None:
         at = i.operands[0]
         assert isinstance(at, Memory)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[1]):
-            size = max(1, self.target.bits // 8)
             content = self.read(register)
-            for j in range(0, width, size):
-                self.reach(offset + first + j, content[j // size])
+            for j in range(0, width, self.size):
+                self.reach(offset + first + j, content[j // self.size])
 
     def move(self, i: Instruction) -> None:
         target, source = i.operands[:2]
         if isinstance(target, tuple):
-            for register, piece in zip(target, self.read(source)):
-                self.write(register, [piece])
+            content = self.read(source)
+            each = len(content) // len(target)
+            for k, register in enumerate(target):
+                self.write(register, content[k * each : (k + 1) * each])
         elif isinstance(source, tuple):
             self.write(target, [e for r in source for e in self.read(r)])
         else:
@@ -194,8 +196,7 @@ class _Trace:
             return
         into, out, width = i.operands
         assert isinstance(into, Memory) and isinstance(out, Memory) and isinstance(width, int)
-        size = max(1, self.source.bits // 8)
-        for j in range(0, width, size):
+        for j in range(0, width, self.size):
             self.reach(self.points.of(into.offset) + j, self.points.of(out.offset) + j)
 
     def _tensor_copy(self, i: Instruction) -> None:
@@ -213,7 +214,9 @@ class _Trace:
         for extent, stride, coord in zip(extents, (size, *box.map.strides), box.coords):
             far += (int(self.points.of(coord)[issuer]) + element % extent) * stride
             element = element // extent
-        self.pairs.append((np.asarray(shared), far) if loading else (far, np.asarray(shared)))
+        for j in range(0, size, self.size):
+            near = np.asarray(shared) + j
+            self.pairs.append((near, far + j) if loading else (far + j, near))
 
     def tcgen05(self, i: Instruction) -> None:
         loading = ".ld." in i.opcode
@@ -232,10 +235,8 @@ class _Trace:
 
 def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
     """(register, first byte, bytes) of each register of a load or store."""
-    suffix = i.opcode.split(".", 2)[2]
-    width = next(w for w, (s, _) in ACCESS.items() if s == suffix)
     members = registers if isinstance(registers, tuple) else (registers,)
-    each = width // len(members)
+    each = access_bytes(i.opcode) // len(members)
     for k, register in enumerate(members):
         yield register, k * each, each
 
@@ -249,43 +250,22 @@ _STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
 def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
     """Verdict on the layout equation of a call that moves (or converts) elements one to one."""
     source, target = c.inputs[0], c.outputs[0]
+    element_names = Names.of(c, source, target)
+    active = np.flatnonzero(c.active.mask)
     total = 0
     for points in points_of(c, block, indices):
+        _uniform(c, (source, target), points.by_var(), active)
         trace = _Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
         got = _unique(
             np.concatenate([p[0] for p in trace.pairs] or [np.empty(0, np.int64)]),
-            np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)]),
+            element_names.first_copies(np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)])),
         )
-        wanted = _unique(*_expected(c, source, target, points))
+        wanted = _unique(*element_names.expected(points.by_var()))
         total += len(wanted)
         if got.shape != wanted.shape or not np.array_equal(got, wanted):
             return _difference(source, target, got, wanted)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved")
-
-
-def _expected(c: CallContext, source: Operand, target: Operand, points: Points) -> tuple[Array, Array]:
-    """(destination, source) names of all elements, by the layouts, for each unit of threads that executes the call."""
-    active = np.flatnonzero(c.active.mask)
-    variables = points.by_var()
-    units = np.unique(active // c.participants, return_index=True)[1]
-    _uniform(c, (source, target), variables, active)
-    first = active[units]
-    shape = (len(first), source.size)
-    at = {v: p[first] for v, p in variables.items()}
-
-    def key(o: Operand) -> Array:
-        places = {axis: np.broadcast_to(v, shape) for axis, v in o.places(at).items()}
-        if o.root.space == "tmem":
-            return places["TLane"] * LANE + places["TCol"] * o.bits // 32
-        if o.root.space != "local":
-            return places["byte"]
-        owner = np.broadcast_to(first[:, None], shape)
-        if "tid_in_wg" in places or "laneid" in places:
-            owner = owner // 128 * 128 + thread_in_warpgroup(places)
-        return owner * SPAN + places["byte"]
-
-    return key(target).ravel(), key(source).ravel()
 
 
 def _uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:

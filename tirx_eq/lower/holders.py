@@ -6,6 +6,7 @@ same elements, each its own copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -108,19 +109,24 @@ def thread_expr(c: CallContext, threads: Array, values: Array) -> Expr | None:
     bits = threads[:, None] >> np.arange(THREAD_BITS) & 1
     if not np.array_equal(base + bits @ np.array(weights), values):
         return None
-    total: Expr = const(base)
     tid = c.launch.flat_tid() if c.launch.threads > 1 else const(0)
+    return digit_sum(tid, weights, c.launch.threads, base)
+
+
+def digit_sum(number: Expr, weights: Sequence[int], count: int, base: int = 0) -> Expr:
+    """``base`` plus the weight of every bit that is set in ``number`` (below ``count``): runs of bits as digits."""
+    total: Expr = const(base)
     bit = 0
-    while bit < THREAD_BITS:
+    while bit < len(weights):
         if not weights[bit]:
             bit += 1
             continue
-        count = 1
-        while bit + count < THREAD_BITS and weights[bit + count] == weights[bit] << count:
-            count += 1
-        digit = tid // (1 << bit) if bit else tid
-        if c.launch.threads > 1 << (bit + count):
-            digit = digit % (1 << count)
+        run = 1
+        while bit + run < len(weights) and weights[bit + run] == weights[bit] << run:
+            run += 1
+        digit = number // (1 << bit) if bit else number
+        if count > 1 << (bit + run):
+            digit = digit % (1 << run)
         total = total + digit * weights[bit]
-        bit += count
+        bit += run
     return total

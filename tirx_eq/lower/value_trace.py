@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ProofError
 from ..ir import dtype as dt
-from .accesses import ACCESS
+from .accesses import access_bytes
 from .context import CallContext, Operand
 from .equation import Points
 from .program import Block, If, Index, Instruction, Memory, Store, Temp, Word
@@ -336,8 +336,7 @@ class ValueTrace:
 
 def _pieces(parts: list[str], registers: Any) -> list[tuple[Any, int, int]]:
     """(register, first byte, bytes) of each register of a load or store."""
-    suffix = ".".join(parts[2:])
-    width = next(w for w, (s, _) in ACCESS.items() if s == suffix)
+    width = access_bytes(".".join(parts))
     members = registers if isinstance(registers, tuple) else (registers,)
     each = width // len(members)
     return [(register, k * each, each) for k, register in enumerate(members)]

@@ -7,13 +7,14 @@ from .copy import COPIES
 from .elementwise import MAPS
 from .gemm import GEMMS
 from .reduce import REDUCTIONS
+from .spread_copy import SPREAD_COPIES
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 from .tmem_copy import COPIES_TO_TMEM
 
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {
-    v.node: v for v in (*COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS)
+    v.node: v for v in (*COPIES, *SPREAD_COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS)
 }
 
 __all__ = ["VARIANTS", "Variant"]

@@ -109,7 +109,7 @@ def emit_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     nodes: list[Node] = []
     for first in range(0, local.size, lanes):
         at = Memory(memory.root, c.resolve(memory.byte_offset(first)))
-        verb = access("ld" if loading else "st", memory.root.space, width)
+        verb = access("ld" if loading else "st", memory.root.space, width, local.root.word_bits)
         if width * 8 >= local.root.word_bits:
             words = _register_words(local, places[first], width)
             nodes.append(instruction(verb, words, at) if loading else instruction(verb, at, words))

@@ -1,0 +1,43 @@
+"""For every condition of the rules for shared-out registers, a kernel that it keeps out."""
+
+from __future__ import annotations
+
+from .kernels import kernel
+
+AXES = "from tirx_eq.layout import laneid, warpid\n"
+IDS = "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n"
+HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
+REGISTERS = 'r = Tx.alloc_local((16,), "float16")\n'
+LANES = REGISTERS + "v = r.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid, 1)]))\n"
+WARPGROUP = REGISTERS + "v = r.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))\n"
+SCATTERED = REGISTERS + "v = r.view(32, 16, layout=TileLayout(S[(32, 2, 8):(1 @ laneid, 1, 2)]))\n"
+COLUMNS = 'V = Tx.decl_buffer((64, 64), "float16", data=A.data, layout=TileLayout(S[(64, 64):(1, 64)]))\n'
+SHARED = 's = Tx.alloc_shared([32, 16], "float16")\n'
+ONE = "if w == 0:\n    "
+
+
+def of(statement: str, before: str = LANES, params: str = HALVES):
+    """A kernel factory: 128 threads, ``before``, then the statement."""
+    return lambda: kernel(IDS + before + statement, params, AXES)
+
+
+LOAD, STORE = "Tx.warp.copy(v[:, :], A[0:32, 0:16])", ONE + "Tx.warp.copy(B[0:32, 0:16], v[:, :])"
+
+#: Kernels whose copy then gets a source of half the extent.
+UNEQUAL = {"spread, two extents": of(ONE + LOAD)}
+REGISTER_WITNESSES = {
+    "spread load": of(ONE + LOAD),
+    "spread store": of(STORE),
+    "spread over five threads": of("if tid < 5:\n    " + LOAD),
+    "spread over a cluster": of("Tx.cluster.copy(v[:, :], A[0:32, 0:16])"),
+    "spread, two dtypes": of(ONE + LOAD, params=HALVES.replace('A: Tx.Buffer((64, 64), "float16")',
+                                                               'A: Tx.Buffer((64, 64), "uint16")')),
+    "spread, no registers": of("Tx.warp.copy(B[0:32, 0:16], A[0:32, 0:16])"),
+    "spread over a warpgroup, copied by a warp": of(ONE + "Tx.warp.copy(v[:, :], A[0:64, :])",
+                                                    REGISTERS + "v = r.view(64, 64, layout=TileLayout(S[(64, 2, 32):(1 @ tid_in_wg, 64 @ tid_in_wg, 1)]))\n"),
+    "spread store of everyone's registers": of(ONE + "Tx.warp.copy(B[0, 0:16], r[:])", REGISTERS),
+    "spread from shared": of(ONE + "Tx.warp.copy(v[:, :], s[:, :])", LANES + SHARED),
+    "spread from columns": of(ONE + "Tx.warp.copy(v[:, :], V[0:32, 0:16])", LANES + COLUMNS),
+    "spread from an odd place": of(ONE + "Tx.warp.copy(v[:, :], A[0:32, 1:17])"),
+    "scattered over registers": of(ONE + LOAD, SCATTERED),
+}  # fmt: skip
