@@ -6,6 +6,7 @@ import pytest
 
 from tirx_eq.egraph.cost import cost
 from tirx_eq.egraph.simplify import simplify, simplify_all
+from tirx_eq.errors import ParseError
 from tirx_eq.ir.index import EvaluationError, Term, parse, show
 
 CASES = [
@@ -61,3 +62,11 @@ def test_errors_name_the_fault() -> None:
 def test_constants_that_64_bits_cannot_hold_stay_as_they_are() -> None:
     term = parse("(add (mul x 9223372036854775807) (sub y y))")
     assert simplify(term, {"x": (0, 3), "y": (0, 9)}).expr == term
+
+
+def test_text_is_a_term() -> None:
+    text = "(mod (mul (div (mod i 20) 2) 2) 4)"
+    found = simplify(text, {"i": (0, 79)})
+    assert found == simplify(parse(text), {"i": (0, 79)}) and found.expr == ("and", "i", 2)
+    with pytest.raises(ParseError, match="'frob'"):
+        simplify("(frob i 2)", {"i": (0, 79)})

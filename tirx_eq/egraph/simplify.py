@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.index import Ranges, Term, check, variables_checked
+from ..ir.index import Ranges, Term, as_term, check, variables_checked
 from . import encode, extract
 from .batch import simplify_rows
 from .cost import DEFAULT, CostTable
@@ -28,6 +28,7 @@ def simplify(
     check_result: bool = True,
 ) -> Simplified:
     """``term`` made cheaper under ``ranges`` (inclusive); arguments and errors as for ``simplify_all``."""
+    term = as_term(term)
     if assume:
         return simplify_all(
             [term],
@@ -57,7 +58,7 @@ def simplify_all(
     check_result: bool = True,
     fast: bool = True,
 ) -> list[Simplified]:
-    """Simplify ``terms`` together in one e-graph; results in the same order.
+    """Simplify ``terms`` (nested tuples, or text such as ``(add x 1)``) together in one e-graph; results in the same order.
 
     ``assume``: conditions known to hold (of enclosing branches and loops, asserts, divisibility of shapes).
     ``table``: what operations cost.  ``budget``: bounds of the run; what was found within them is used.
@@ -68,6 +69,7 @@ def simplify_all(
     Raises ``EvaluationError`` for an undeclared name, an empty range, or a division by a constant zero; ``ParseError``
     for something that is not a term.  An expression beyond 64-bit constants or beyond the budget comes back as it is.
     """
+    terms, assume = [as_term(t) for t in terms], [as_term(t) for t in assume]
     for t in (*terms, *assume):
         check(t)
     variables_checked([*terms, *assume], ranges)

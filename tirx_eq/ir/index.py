@@ -111,6 +111,11 @@ _INT = re.compile(r"[+-]?[0-9]+\Z")
 _NAME = re.compile(r"[A-Za-z_][\w.:$@]*\Z")
 
 
+def as_term(value: Term) -> Term:
+    """A term as it is, or the one that a text in parentheses denotes (a name has none).  ParseError as for ``parse``."""
+    return parse(value) if isinstance(value, str) and value.lstrip().startswith("(") else value
+
+
 def parse(text: str, *, file: str = "<expression>") -> Term:
     """The term that ``text`` denotes.  Raises ``ParseError`` with line and column for anything else."""
 
