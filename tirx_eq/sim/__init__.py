@@ -17,9 +17,9 @@ A ``Fault`` names its kind (``RULES``), line, thread, address and the rule; ``Re
 not allow but shipped kernels rely on (lane addresses relative to the warp's window, tiles off their swizzle boundary,
 convergence left to the compiler).
 
-Not modelled, and refused by name: sparse MMA (tcgen05.mma.sp), im2col and interleaved tensor maps, tensormap.replace,
-stochastic rounding, calls through pointers, textures.  MMA sums are exact in float64 and rounded once per instruction;
-hardware truncates, so compare real-valued results with a bound and integers exactly.
+Not modelled, and refused by name: im2col and interleaved tensor maps, tensormap.replace, stochastic rounding, calls through
+pointers, textures; of tcgen05.mma.sp, .ashift and the sparsity selectors 2 and 3.  MMA sums are exact in float64 and rounded
+once per instruction; hardware truncates, so compare real-valued results with a bound and integers exactly.
 """
 
 from tirx_eq.sim.faults import RULES, Fault

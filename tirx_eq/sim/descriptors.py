@@ -109,6 +109,10 @@ class InstructionDescriptor:
     scale: str = ""
     sfa_id: int = 0
     sfb_id: int = 0
+    sparse: bool = False
+    #: which of a pair of metadata columns (f16 and tf32)
+    sparsity: int = 0
+    max_shift: int = 0
 
 
 def instruction_descriptor(value: int, kind: str, group: int, weight_stationary: bool, sparse: bool) \
@@ -156,6 +160,11 @@ def instruction_descriptor(value: int, kind: str, group: int, weight_stationary:
     for low, high in zero:
         if value >> low & ((1 << (high - low + 1)) - 1):
             raise BadDescriptor(f"reserved bits {low}-{high} are not zero")
+    if sparse and not block and value & 3:
+        if kind in ("i8", "f8f6f4"):
+            raise BadDescriptor(f"the sparsity selector is {value & 3}; it must be 0 with kind::{kind}")
+        if value & 2:
+            raise BadDescriptor(f"sparsity selector {value & 3}: which columns it selects is not public; 0 and 1 are modelled")
     for name, code in (("A", a), ("B", b)):
         if code not in types:
             raise BadDescriptor(f"{name} type code {code} is not allowed with kind::{kind}")
@@ -169,7 +178,8 @@ def instruction_descriptor(value: int, kind: str, group: int, weight_stationary:
             (tb and kind in ("f8f6f4", "mxf8f6f4") and types[b] not in ("e4m3", "e5m2")):
         raise BadDescriptor("only 8-bit types can be transposed")
     return InstructionDescriptor(kind, m, n, DEPTH[kind] * (2 if sparse else 1), types[a], types[b], d, ta, tb,
-                                 bool(value >> 13 & 1), bool(value >> 14 & 1), bool(value >> 3 & 1), scale, sfa, sfb)
+                                 bool(value >> 13 & 1), bool(value >> 14 & 1), bool(value >> 3 & 1), scale, sfa, sfb,
+                                 sparse, 0 if block else value & 3, 0 if block else (0, 8, 16, 32)[value >> 30])
 
 
 def shape(kind: str, group: int, weight_stationary: bool, sparse: bool, m: int, n: int) -> None:

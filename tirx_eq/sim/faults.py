@@ -20,6 +20,7 @@ RULES = {
     "tmem-lane": "PTX ISA tcgen05: warp w of a warpgroup accesses lanes 32(w%4) .. 32(w%4)+31 only",
     "tmem-alloc": "PTX ISA tcgen05.alloc: only allocated columns may be used; all must be freed before exit",
     "descriptor": "PTX ISA tcgen05 matrix and instruction descriptors: field values and alignment",
+    "collector": "PTX ISA tcgen05.mma .collector_usage: use needs a fill that is still valid, of the same operand",
     "convergence": "PTX ISA .sync.aligned: all threads of the warp execute the same instruction",
     "deadlock": "nothing left to run and nothing pending",
     "mbarrier": "PTX ISA mbarrier: initialised object, counts and transaction counts in range and balanced",

@@ -23,7 +23,7 @@ TYPES = INTEGERS | BITS | FLOATS | {"pred"}
 
 #: The modules that hold instructions; each has a list ``ENTRIES``.
 FAMILIES = ("alu", "collectives", "control", "convert", "copies", "floating", "launch_control", "loads", "matrix", "mbarrier",
-            "moves", "tc_alloc", "tc_data", "tc_mma", "tensor_copies")
+            "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
 
 
 @dataclass(frozen=True)
