@@ -24,6 +24,7 @@ _PUBLIC = {
     "conflict_free": ("tirx_eq.prove.layouts", "conflict_free"),
     "same_up_to": ("tirx_eq.prove.layouts", "same_up_to"),
     "check": ("tirx_eq.prove.check", "check"),
+    "best_layout": ("tirx_eq.solve.best_layout", "best_layout"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
     "to_tvm": ("tirx_eq.interop.tvm", "to_tvm"),
     "tvm_pass": ("tirx_eq.interop.tvm", "tvm_pass"),
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from .prove.check import check
     from .prove.layouts import conflict_free, covers, equal, injective, same_up_to
     from .prove.verdict import Verdict
+    from .solve.best_layout import best_layout
 
 __all__ = [
-    "Kernel", "TirxError", "Verdict", "__version__", "check", "compile", "conflict_free", "covers", "equal", "from_tvm",
+    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "covers", "equal", "from_tvm",
     "injective", "same_up_to", "simplify", "simplify_all", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
