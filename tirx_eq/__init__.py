@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from .solve.best_layout import best_layout
 
 __all__ = [
-    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "covers", "equal", "from_tvm",
-    "injective", "same_up_to", "simplify", "simplify_all", "strategies", "to_tvm", "tvm_pass",
+    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "covers", "equal",
+    "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 
