@@ -50,8 +50,11 @@ def cells_of_chunks(w: Wave, chunks: Array) -> Array:
 
 
 def global_cells(w: Wave, flat: Array) -> Array:
-    shift = w.context.shadow.shift
-    return np.unique(flat >> shift)
+    cells: Array = flat >> w.context.shadow.shift
+    step = np.diff(cells)
+    if (step < 0).any():
+        return np.unique(cells)
+    return cells if step.all() else cells[np.concatenate([[True], step != 0])]
 
 
 def targets_of_mask(w: Wave, row: int, mask: int) -> list[int]:

@@ -25,6 +25,7 @@ from tirx_eq.sim.tc_order import (
     touch,
     uniform,
     warp_column,
+    window,
 )
 from tirx_eq.sim.tmem import COLUMNS, LANES, MAX_REPEAT, REGISTERS, access
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
@@ -133,7 +134,8 @@ def transfer(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             view = clocks.know[:, rows, :].min(axis=1)
             who = Actor(int(rows[0]), warp, int(clocks.cluster[rows[0]]), column, state.count[column], view,
                         clocks.after[rows].min(axis=0), relaxed(w, int(rows[0])))
-            touch(w, who, int(w.cta[rows[0]]), lanes[:, mine], columns[:, mine], not loads, name, False)
+            # registers run along the rows of these arrays: transposed, they are lanes by columns
+            touch(w, who, int(w.cta[rows[0]]), *window(lanes[:, mine].T, columns[:, mine].T), not loads, name, False)
             if packed:
                 touch(w, who, int(w.cta[rows[0]]), lanes[:, mine], columns[:, mine] + 1, not loads, name, False)
 
@@ -314,8 +316,8 @@ def shift(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             for cta in ctas:
                 lanes = np.arange(lane, LANES)[:, None]
                 columns = np.arange(column, column + 8)[None, :]
-                touch(w, who, cta, lanes, columns, False, "tcgen05.shift")
-                touch(w, who, cta, lanes[:-1], columns, True, "tcgen05.shift")
+                touch(w, who, cta, *window(lanes, columns), False, "tcgen05.shift")
+                touch(w, who, cta, *window(lanes[:-1], columns), True, "tcgen05.shift")
                 block = w.tmem.data[cta, lane:, column : column + 8]
                 block[:-1] = block[1:].copy()
         w.issue(("tc", row, 2 if pair else 1), AsyncOp(perform, instr, row, "tcgen05.shift"))

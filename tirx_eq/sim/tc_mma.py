@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tirx_eq.sim.isa import entry
 from tirx_eq.sim.program import ALU, Decoder, Run
 from tirx_eq.sim.syntax import Imm, Instr, Mem, Vec
 from tirx_eq.sim.tc_operands import Collector, fault, from_shared, from_tmem, matrix, scales
-from tirx_eq.sim.tc_order import Actor, actor_of_thread, group_number, touch
+from tirx_eq.sim.tc_order import Actor, actor_of_thread, group_number, touch, window
 from tirx_eq.sim.tc_sparse import expanded
 from tirx_eq.sim.tc_ws import column_mask, column_shift
 from tirx_eq.sim.tmem import COLUMNS
@@ -260,21 +261,21 @@ def perform(w: Wave, row: int, who: Actor, ctas: list[int], o: Operands, a_desc:
     with np.errstate(all="ignore"):
         total = a @ b.T
     for index, c in enumerate(ctas):
-        mine = slice(None) if group == 1 else slice(index * local_m, (index + 1) * local_m)
-        lanes, columns = lane[mine], base + column[mine]
-        values = total[mine]
+        mine = slice(index * local_m, (index + 1) * local_m)
+        lanes, columns, values = lane[mine], base + column[mine], total[mine]
         if o.disabled is not None:
-            keep = ~o.disabled[lanes[:, 0] + 128 * index] if (lanes == lanes[:, :1]).all() \
-                else ~o.disabled[lanes + 128 * index]
-            if keep.ndim == 1:
-                lanes, columns, values = lanes[keep], columns[keep], values[keep]
+            keep = ~o.disabled[lanes + 128 * index]
+            if (keep == keep[:, :1]).all():
+                rows = keep[:, 0]
+                lanes, columns, values = lanes[rows], columns[rows], values[rows]
             else:
                 lanes, columns, values = lanes[keep][:, None], columns[keep][:, None], values[keep][:, None]
         if len(values):
-            accumulate(w, who, c, lanes, columns, values, o)
+            accumulate(w, who, c, *window(lanes, columns), values, o)
 
 
-def accumulate(w: Wave, who: Actor, cta: int, lanes: Array, columns: Array, values: Array, o: Operands) -> None:
+def accumulate(w: Wave, who: Actor, cta: int, lanes: Any, columns: Any, values: Array, o: Operands) -> None:
+    """Add ``values`` to (or store them in) the cells at ``lanes`` and ``columns``, index arrays or slices."""
     i = o.idesc
     if o.accumulate:
         touch(w, who, cta, lanes, columns, False, "tcgen05.mma (D)")

@@ -83,39 +83,69 @@ def relaxed(w: Wave, row: int) -> Array | None:
     return None if view is None else view[HB]
 
 
+def rectangle(index: Array, lanes: bool) -> slice | None:
+    """The slice that an index array of lanes (constant along rows) or columns (constant along columns) stands for.
+
+    Arrays of shape (lanes, columns), or with an axis of 1 for what does not vary; None if they are no rectangle.
+    """
+    axis = 0 if lanes else 1
+    line = index[:, 0] if lanes else index[0]
+    first, count = int(line[0]), len(line)
+    if int(line[-1]) - first != count - 1:
+        return None
+    if (index.shape[1 - axis] > 1 and (index != (line[:, None] if lanes else line)).any()) or (np.diff(line) != 1).any():
+        return None
+    return slice(first, first + count)
+
+
+def window(lane: Array, column: Array) -> tuple[Any, Any]:
+    """An index of (lane, column) cells into tensor memory: two slices where the cells are a rectangle, which numpy reads and
+    writes without an index per cell, else the arrays."""
+    if lane.ndim == 2 and column.ndim == 2:
+        rows, columns = rectangle(lane, True), rectangle(column, False)
+        if rows is not None and columns is not None:
+            return rows, columns
+    return lane, column
+
+
 def touch(w: Wave, who: Actor, cta: int, lane: Any, column: Any, write: bool, what: str,
           queue_ordered: bool = True) -> None:
-    """Check and record an access to tensor-memory cells (numpy index arrays ``lane``, ``column``)."""
+    """Check and record an access to tensor-memory cells: numpy index arrays ``lane`` and ``column``, or slices (``window``)."""
     if not w.checker.enabled:
         return
     t = w.tmem
-    low, high = int(column.min()), int(column.max())
-    if (t.owner[cta, low : high + 1] < 0).any() and (t.owner[cta, np.unique(column)] < 0).any():
-        owner = t.owner[cta, np.unique(column)]
-        first = int(np.unique(column)[int(np.argmax(owner < 0))])
-        w.report("tmem-alloc", f"{what} uses column {first}, which is not allocated", row=who.row)
+    low, high = (column.start, column.stop - 1) if isinstance(column, slice) else (int(column.min()), int(column.max()))
+    if (t.owner[cta, low : high + 1] < 0).any():
+        used = np.arange(low, high + 1) if isinstance(column, slice) else np.unique(column)
+        owner = t.owner[cta, used]
+        if (owner < 0).any():
+            first = int(used[int(np.argmax(owner < 0))])
+            w.report("tmem-alloc", f"{what} uses column {first}, which is not allocated", row=who.row)
+    at = cta, lane, column
     if not write:
-        init = t.initialised[cta, lane, column]
+        init = t.initialised[at]
         if not init.all():
             bad = np.argwhere(~init)[0]
             place = cell_at(lane, column, init.shape, tuple(bad))
             w.report("uninitialised", f"{what} reads tensor memory lane {place[0]} column {place[1]}, which nothing has "
                                       "written", row=who.row)
-            t.initialised[cta, lane, column] = True
-    ordered(w, who, t.writer[cta, lane, column], t.write_epoch[cta, lane, column], "write", what, queue_ordered)
+            t.initialised[at] = True
+    ordered(w, who, t.writer[at], t.write_epoch[at], "write", what, queue_ordered)
     actor = who.cluster * STRIDE + who.column
     if write:
-        ordered(w, who, t.reader[cta, lane, column], t.read_epoch[cta, lane, column], "read", what, queue_ordered)
-        t.writer[cta, lane, column] = actor
-        t.write_epoch[cta, lane, column] = who.epoch
-        t.reader[cta, lane, column] = -1
-        t.initialised[cta, lane, column] = True
+        ordered(w, who, t.reader[at], t.read_epoch[at], "read", what, queue_ordered)
+        t.writer[at] = actor
+        t.write_epoch[at] = who.epoch
+        t.reader[at] = -1
+        t.initialised[at] = True
     else:
-        t.reader[cta, lane, column] = actor
-        t.read_epoch[cta, lane, column] = who.epoch
+        t.reader[at] = actor
+        t.read_epoch[at] = who.epoch
 
 
 def cell_at(lane: Any, column: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> tuple[int, int]:
+    if isinstance(lane, slice):
+        return lane.start + int(index[0]), column.start + int(index[1])
     return int(np.broadcast_to(lane, shape)[index]), int(np.broadcast_to(column, shape)[index])
 
 
@@ -126,7 +156,11 @@ def ordered(w: Wave, who: Actor, actor: Array, when: Array, earlier: str, what: 
         suspect &= actor != mine
     if not suspect.any():
         return
-    pairs = np.unique(actor[suspect].astype(np.int64) << 32 | when[suspect])
+    pairs = actor[suspect].astype(np.int64) << 32 | when[suspect]
+    if not (pairs == pairs[0]).all():
+        pairs = np.unique(pairs)
+    else:
+        pairs = pairs[:1]
     latest = {int(p) >> 32: int(p) & 0xFFFFFFFF for p in pairs}
     state = queues(w)
     for who_else, epoch in latest.items():
