@@ -22,8 +22,8 @@ TYPES = INTEGERS | BITS | FLOATS | {"pred"}
 
 
 #: The modules that hold instructions; each has a list ``ENTRIES``.
-FAMILIES = ("alu", "collectives", "control", "convert", "copies", "floating", "launch_control", "loads", "matrix", "mbarrier",
-            "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
+FAMILIES = ("alu", "bits", "collectives", "control", "convert", "copies", "cp_async", "floating", "launch_control", "loads",
+            "matrix", "mbarrier", "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
 
 
 @dataclass(frozen=True)

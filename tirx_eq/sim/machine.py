@@ -15,12 +15,13 @@ import numpy as np
 
 from tirx_eq.errors import PtxError, SimulationError
 from tirx_eq.sim.clocks import HB
+from tirx_eq.sim.declarations import TYPE_BYTES
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
 from tirx_eq.sim.inline import inline
 from tirx_eq.sim.isa import decode
 from tirx_eq.sim.mbarrier import settled
 from tirx_eq.sim.memory import GLOBAL, SHARED_BASE, SHARED_LIMIT, Buffers, Shadow
-from tirx_eq.sim.parser import TYPE_BYTES, parse
+from tirx_eq.sim.parser import parse
 from tirx_eq.sim.program import Program
 from tirx_eq.sim.scheduler import Scheduler
 from tirx_eq.sim.syntax import Function, Module, Variable
