@@ -28,6 +28,10 @@ LAYOUTS = {
     "columns": Layout("cta", (16, 128), "S[(16, 128):(1, 1 @ tx)]", 16),
     "copies": Layout("cta", (32, 16), "S[(32, 16):(1 @ laneid, 1)] + R[4:1 @ warpid]", 16),
     "rows of a CTA": Layout("cta", (128, 8), "S[(4, 32, 8):(1 @ warpid, 1 @ laneid, 1)]", 8),
+    "transposed pairs": Layout("wg", (64, 16), "S[(4, 2, 4, 2, 2, 8):(1 @ wid_in_wg, 2, 1 @ laneid, 1, 4, 4 @ laneid)]", 8),
+    "operand in every warp": Layout(
+        "wg", (16, 16), "S[(2, 8, 2, 4, 2):(2, 4 @ laneid, 4, 1 @ laneid, 1)] + R[4:1 @ wid_in_wg]", 8
+    ),
     "scattered registers": Layout("warp", (32, 16), "S[(32, 2, 8):(1 @ laneid, 1, 2)]", 16),
 }  # fmt: skip
 

@@ -330,7 +330,7 @@ def seen() -> set[tuple[str, str]]:
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
                          (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
-                         (WITNESSES["tma store"], "sm_80")):
+                         (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found
 

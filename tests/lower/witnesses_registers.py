@@ -12,6 +12,13 @@ LANES = REGISTERS + "v = r.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid
 WARPGROUP = REGISTERS + "v = r.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))\n"
 SCATTERED = REGISTERS + "v = r.view(32, 16, layout=TileLayout(S[(32, 2, 8):(1 @ laneid, 1, 2)]))\n"
 COLUMNS = 'V = Tx.decl_buffer((64, 64), "float16", data=A.data, layout=TileLayout(S[(64, 64):(1, 64)]))\n'
+FRAGMENT = "f = r.view(16, 16, layout=TileLayout(S[(2, 8, 2, 4, 2):(2, 4 @ laneid, 4, 1 @ laneid, 1)]))\n"
+MATRIX = REGISTERS + FRAGMENT + 's = Tx.alloc_shared([16, 32], "float16")\n'
+MATRIX_COLUMNS = REGISTERS + FRAGMENT + (
+    's = Tx.alloc_shared([16, 16], "float16", layout=TileLayout(S[(16, 2, 8):(2, 1, 32)]))\n')
+WIDER = REGISTERS + "v = r.view(64, 16, layout=TileLayout(S[(64, 16):(1 @ tid_in_wg, 1)]))\n" + (
+    's = Tx.alloc_shared([64, 16], "float16")\n')
+GAPS = REGISTERS + "v = r.view(32, 8, layout=TileLayout(S[(32, 8):(1 @ laneid, 2)]))\n"
 SHARED = 's = Tx.alloc_shared([32, 16], "float16")\n'
 ONE = "if w == 0:\n    "
 
@@ -33,11 +40,24 @@ REGISTER_WITNESSES = {
     "spread, two dtypes": of(ONE + LOAD, params=HALVES.replace('A: Tx.Buffer((64, 64), "float16")',
                                                                'A: Tx.Buffer((64, 64), "uint16")')),
     "spread, no registers": of("Tx.warp.copy(B[0:32, 0:16], A[0:32, 0:16])"),
-    "spread over a warpgroup, copied by a warp": of(ONE + "Tx.warp.copy(v[:, :], A[0:64, :])",
-                                                    REGISTERS + "v = r.view(64, 64, layout=TileLayout(S[(64, 2, 32):(1 @ tid_in_wg, 64 @ tid_in_wg, 1)]))\n"),
+    "spread over a warpgroup, copied by a warp": of(
+        ONE + "Tx.warp.copy(v[:, :], A[0:64, :])",
+        REGISTERS + "v = r.view(64, 64, layout=TileLayout(S[(64, 2, 32):(1 @ tid_in_wg, 64 @ tid_in_wg, 1)]))\n"),
     "spread store of everyone's registers": of(ONE + "Tx.warp.copy(B[0, 0:16], r[:])", REGISTERS),
     "spread from shared": of(ONE + "Tx.warp.copy(v[:, :], s[:, :])", LANES + SHARED),
     "spread from columns": of(ONE + "Tx.warp.copy(v[:, :], V[0:32, 0:16])", LANES + COLUMNS),
     "spread from an odd place": of(ONE + "Tx.warp.copy(v[:, :], A[0:32, 1:17])"),
+    "ldmatrix": of(ONE + "Tx.warp.copy(f[:, :], s[:, 0:16])", MATRIX),
+    "stmatrix": of(ONE + "Tx.warp.copy(s[:, 0:16], f[:, :])", MATRIX),
+    "ldmatrix of more than a warp": of(ONE + "Tx.warp.copy(v[:, :], s[:, :])", WIDER),
+    "stmatrix of more than a warp": of(ONE + "Tx.warp.copy(s[:, :], v[:, :])", WIDER),
+    "stmatrix of everyone's registers": of(ONE + "Tx.warp.copy(s[0, 0:16], r[:])", MATRIX),
+    "stmatrix of rows": of(ONE + "Tx.warp.copy(s[:, :], v[:, :])", LANES + SHARED),
+    "ldmatrix to halves of registers": of(ONE + "Tx.warp.copy(v[:, :], s[:, 0:8])", GAPS + SHARED),
+    "stmatrix of halves of registers": of(ONE + "Tx.warp.copy(s[:, 0:8], v[:, :])", GAPS + SHARED),
+    "ldmatrix from columns": of(ONE + "Tx.warp.copy(f[:, :], s[:, :])", MATRIX_COLUMNS),
+    "stmatrix to columns": of(ONE + "Tx.warp.copy(s[:, :], f[:, :])", MATRIX_COLUMNS),
+    "ldmatrix from an odd place": of(ONE + "Tx.warp.copy(f[:, :], s[:, 1:17])", MATRIX),
+    "stmatrix to an odd place": of(ONE + "Tx.warp.copy(s[:, 1:17], f[:, :])", MATRIX),
     "scattered over registers": of(ONE + LOAD, SCATTERED),
 }  # fmt: skip

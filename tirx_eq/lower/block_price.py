@@ -62,7 +62,8 @@ def _slots(node: Instruction) -> float:
 def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tuple[float, float]:
     """Wavefronts and sectors of one access by all active threads, CTA and loop variables at their lowest values."""
     at = next(o for o in node.operands if isinstance(o, Memory))
-    width = access_bytes(opcode)
+    matrices = opcode.partition(".x")[2][:1] if "matrix." in opcode else ""  # ldmatrix: rows of the first 8 lanes per matrix
+    width = 16 if matrices else access_bytes(opcode)
     scope = c.scope_with()
     term = c.term(at.offset, scope)
     points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}
@@ -74,6 +75,8 @@ def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tupl
     waves = sectors = 0.0
     for w in range(0, c.launch.threads, 32):
         lanes = [int(a) // width * width for a, on in zip(offsets[w : w + 32], c.active.mask[w : w + 32]) if on]
+        if matrices:
+            lanes = lanes[: 8 * int(matrices)]
         if not lanes:
             continue
         if space == "shared":

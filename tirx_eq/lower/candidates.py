@@ -29,7 +29,8 @@ LOWER_FILES = (
 DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled"),
     "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
-    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "vec_auto": ("memory", "registers", "spread"),
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",),  "ldstmatrix": ("ldmatrix", "stmatrix"),
+    "vec_auto": ("memory", "registers", "spread"),
     "fallback": ("memory", "registers", "spread", "move"),
     "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),
     "packed_add_sum": ("packed",), "3input_maxmin": ("three",),

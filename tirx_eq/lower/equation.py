@@ -218,6 +218,26 @@ class _Trace:
             near = np.asarray(shared) + j
             self.pairs.append((near, far + j) if loading else (far + j, near))
 
+    def matrix(self, i: Instruction) -> None:
+        """ldmatrix and stmatrix, as PTX ISA 9.7.14.5.15 has them: which lane's address, which bytes from there."""
+        loading = i.opcode.startswith("ld")
+        words, at = i.operands if loading else reversed(i.operands)
+        assert isinstance(at, Memory) and isinstance(words, tuple)
+        if not (self.mask.reshape(-1, 32) == self.mask.reshape(-1, 32)[:, :1]).all():
+            raise ProofError(f"the layout equation of '{self.c.op}': a matrix instruction is reached by part of a warp")
+        offset, lane, warp = self.points.of(at.offset), self.threads % 32, self.threads // 32 * 32
+        for k, word in enumerate(words):
+            if ".trans" in i.opcode:  # two pieces of 16 bits, one below the other
+                row = [offset[warp + 8 * k + 2 * (lane % 4) + h] + 2 * (lane // 4) for h in (0, 1)]
+                places = [r + j for r in row for j in range(0, 2, self.size)]
+            else:
+                places = [offset[warp + 8 * k + lane // 4] + 4 * (lane % 4) + j for j in range(0, 4, self.size)]
+            if loading:
+                self.write(word, places)
+            else:
+                for place, content in zip(places, self.read(word)):
+                    self.reach(place, content)
+
     def tcgen05(self, i: Instruction) -> None:
         loading = ".ld." in i.opcode
         words, at = i.operands if loading else reversed(i.operands)
@@ -243,7 +263,8 @@ def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
 
 _STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
     "ld": _Trace.load, "st": _Trace.store, "mov": _Trace.move, "shr": _Trace.shift, "bfi": _Trace.insert,
-    "cvt": _Trace.convert, "cp": _Trace.copy_async, "tcgen05": _Trace.tcgen05,
+    "cvt": _Trace.convert, "cp": _Trace.copy_async, "ldmatrix": _Trace.matrix, "stmatrix": _Trace.matrix,
+    "tcgen05": _Trace.tcgen05,
 }  # fmt: skip
 
 

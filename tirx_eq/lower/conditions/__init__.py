@@ -1,6 +1,19 @@
 """The named conditions of the lowering rules: one module per family, all entered into the tables of ``registry``."""
 
-from . import elementwise, gemm, operands, reduce, scaled_gemm, spread, tensor_copy, threads, tmem, tmem_copy, vectors
+from . import (
+    elementwise,
+    gemm,
+    matrix_copy,
+    operands,
+    reduce,
+    scaled_gemm,
+    spread,
+    tensor_copy,
+    threads,
+    tmem,
+    tmem_copy,
+    vectors,
+)
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
 from .vectors import MONOTONE
 
@@ -11,6 +24,7 @@ __all__ = [
     "OPTIONS",
     "elementwise",
     "gemm",
+    "matrix_copy",
     "operands",
     "reduce",
     "scaled_gemm",

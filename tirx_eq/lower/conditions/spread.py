@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ...ir import Var
-from ...ir.index import Term
-from ...prove.validate import validate
 from ..context import CallContext
-from ..spread import local_and_memory, memory_offset, slot_coords, spread_copy, wide_coords
+from ..spread import local_and_memory, spread_copy
+from ..spread_vectors import not_aligned, not_contiguous
 from .registry import holds, holds_at
 
 MAX_ACCESSES = 512  # of one thread: beyond, the straight-line program would be too long
@@ -55,81 +51,23 @@ def _once(c: CallContext) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Vectors:
-    """The byte offset of each lane of vector number ``vector``, as terms over ``ranges``."""
-
-    lanes: tuple[Term, ...]
-    ranges: dict[str, tuple[int, int]]
-
-
-def _vectors(c: CallContext, width: int) -> _Vectors | str:
-    key = ("spread vectors", width)
-    if key not in c.memo:
-        c.memo[key] = _make_vectors(c, width)
-    found: _Vectors | str = c.memo[key]
-    return found
-
-
-def _make_vectors(c: CallContext, width: int) -> _Vectors | str:
-    both, found = local_and_memory(c), spread_copy(c)
-    if isinstance(both, str) or isinstance(found, str):
-        return "there is no sharing of the copy"
-    memory = both[1]
-    lanes = width * 8 // memory.bits
-    if found.slots % lanes:
-        return f"a thread holds {found.slots} elements, not a multiple of {lanes}"
-    if found.slots // lanes > MAX_ACCESSES:
-        return f"each thread would make {found.slots // lanes} accesses"
-    if not (found.copy.reshape(len(found.threads), -1, lanes) == found.copy[:, ::lanes, None]).all():
-        return "the elements of a vector are different copies of theirs"
-    vector = Var("vector", "int32")  # type: ignore[arg-type]
-    scope = c.scope_with({vector: (0, found.slots // lanes - 1)})
-    terms = []
-    for lane in range(lanes):
-        coords = slot_coords(found, lanes, lane, vector)
-        if coords is None:
-            return "the elements of a thread's vectors don't follow from the bits of its number and theirs"
-        terms.append(c.term(memory_offset(c, memory, wide_coords(found, coords)), scope))
-    return _Vectors(tuple(terms), dict(scope.ranges))
-
-
 @holds_at("vectors of a thread's elements are contiguous in memory")
 def _contiguous(c: CallContext, width: int) -> str | None:
     both, found = local_and_memory(c), spread_copy(c)
     if isinstance(both, str) or isinstance(found, str):
         return "there is no sharing of the copy"
-    size = both[1].bits // 8
-    if width == size:
-        return None if found.slots <= MAX_ACCESSES else f"each thread would make {found.slots} accesses"
-    vectors = _vectors(c, width)
-    if isinstance(vectors, str):
-        return vectors
-    for lane in range(len(vectors.lanes) - 1, 0, -1):
-        verdict = validate(vectors.lanes[lane], ("add", vectors.lanes[0], lane * size), vectors.ranges)
-        if verdict.status != "equal":
-            where = f" at {verdict.counterexample}" if verdict.counterexample else ""
-            return f"element {lane} of a group of {len(vectors.lanes)} is not {lane * size} bytes after its first{where}"
-    return None
+    accesses = found.slots * both[1].bits // 8 // width
+    if accesses > MAX_ACCESSES:
+        return f"each thread would make {accesses} accesses"
+    return not_contiguous(c, found, both[1], width)
 
 
 @holds_at("vectors of a thread's elements are aligned in memory")
 def _aligned(c: CallContext, width: int) -> str | None:
-    both = local_and_memory(c)
-    assert not isinstance(both, str)
-    memory = both[1]
-    if memory.root.align % width:
-        return f"'{memory.buffer.name}' is known to be aligned to {memory.root.align} bytes only"
-    if width * 8 == memory.bits and memory.root.align >= width:
-        return None  # elements are where their layout counts them
-    vectors = _vectors(c, width)
-    if isinstance(vectors, str):
-        return vectors
-    verdict = validate(("mod", vectors.lanes[0], width), 0, vectors.ranges)
-    if verdict.status == "equal":
-        return None
-    where = f", at {verdict.counterexample}" if verdict.counterexample else ""
-    return f"an access is not at a multiple of {width} bytes{where}"
+    both, found = local_and_memory(c), spread_copy(c)
+    if isinstance(both, str) or isinstance(found, str):
+        return "there is no sharing of the copy"
+    return not_aligned(c, found, both[1], width)
 
 
 @holds_at("vectors fill whole registers")

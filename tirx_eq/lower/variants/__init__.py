@@ -6,15 +6,17 @@ from .base import Variant
 from .copy import COPIES
 from .elementwise import MAPS
 from .gemm import GEMMS
+from .matrix_copy import MATRIX_COPIES
 from .reduce import REDUCTIONS
 from .spread_copy import SPREAD_COPIES
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 from .tmem_copy import COPIES_TO_TMEM
 
+_ALL = (
+    *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS,
+)  # fmt: skip
 #: e-node operator -> variant.
-VARIANTS: dict[str, Variant] = {
-    v.node: v for v in (*COPIES, *SPREAD_COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS)
-}
+VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}
 
 __all__ = ["VARIANTS", "Variant"]
