@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import BufferRegion, Expr, StringImm
+from ..ir import BufferRegion, Expr, StringImm, const
 from ..ir import dtype as dt
 from . import values
 from .faults import InterpreterError
@@ -147,8 +147,12 @@ def _complete(run: Run, dst: BufferRegion, targets: list[Units]) -> None:
     count = prod(run.extents(dst)) * dt.storage_bits(dst.dtype) // 8
     p = pointer(run.m, run.call.config["mbar"], run.units.first)
     multicast = len(targets) > 1 or targets[0] is not run.units
+    # For a pair of CTAs (cta_group=2) the barrier of the same parity in each receiver's pair is told.
+    pair = int(const(run.call.config.get("cta_group", 1))) == 2 and bool(np.any(p.rows != run.units.rows))
     for units in targets:
-        rows = p.rows - run.units.rows + units.rows if multicast else p.rows
+        rows = p.rows
+        if multicast:
+            rows = units.rows // 2 * 2 + p.rows % 2 if pair else p.rows - run.units.rows + units.rows
         here = Pointer(p.storage, np.broadcast_to(rows, p.byte.shape), p.byte)
         for key in barrier_keys(here):
             run.m.barriers.transferred(key, p.storage.name, count)

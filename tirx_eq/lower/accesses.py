@@ -17,4 +17,4 @@ def access(verb: str, space: str, width: int, word_bits: int = 32) -> str:
 
 def access_bytes(opcode: str) -> int:
     """Bytes that a load or store of the tables moves."""
-    return _WIDTHS[opcode.split(".", 2)[2]]
+    return _WIDTHS[opcode.rpartition("bytes.")[2] if ".async." in opcode else opcode.split(".", 2)[2]]

@@ -21,15 +21,16 @@ from .variants import VARIANTS
 
 LOWER_FILES = (
     "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_elementwise.egg", "lower_gemm.egg",
-    "lower_reduce.egg", "lower_registers.egg",
+    "lower_reduce.egg", "lower_registers.egg", "lower_cluster.egg",
 )  # fmt: skip
 
 
+TMA = ("tma_load", "tma_store", "tma_multicast", "tma_pair")
 #: Names that TVM's dispatch has for variants that are called otherwise here.
 DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled"),
-    "tma": ("tma_load", "tma_store"), "tma_auto": ("tma_load", "tma_store"), "tma_explicit": ("tma_load", "tma_store"),
-    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",),  "ldstmatrix": ("ldmatrix", "stmatrix"),
+    "tma": TMA, "tma_auto": TMA, "tma_explicit": TMA,
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
     "vec_auto": ("memory", "registers", "spread"),
     "fallback": ("memory", "registers", "spread", "move"),
     "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import LoweringError
 from ..ir import Expr, Var
-from ..ir.index import names
+from ..ir.index import Term, names
 from ..ptx.builder import Kernel
 from ..ptx.control import Loop as LoopFrame
 from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
@@ -274,15 +274,37 @@ class Emitter:
             constant += m.root.offset
             if moving == 0:
                 return Address(self.shared, constant)
-            base = self.indices.scope.name(shared_address())
-            if self.terms.lookup(base) is None:
-                self.terms.define(base, self.k.op("mov.b32", self.shared))
-            register = self.terms.value(("add", base, moving), 32)
+            register = self.terms.value(("add", self._own(), moving), 32)
             assert isinstance(register, Reg)
             return Address(register, constant)
+        if m.root.space == "cluster":
+            assert m.root.address is not None
+            moving, constant = self.terms.split(offset)
+            base = self._peer(self.indices.term(m.root.address))
+            if moving != 0:
+                base = self.k.op("add.s32", base, self.terms.value(moving, 32))
+            return Address(base, constant + m.root.offset)
         if m.root.space == "global":
             return self.terms.wide_address(self.pointer(m.root), m.root.name, offset)
         raise LoweringError(f"'{m.root.name}' is in {m.root.space}, which has no addresses in memory")
+
+    def _own(self) -> str:
+        """The name of the shared block's address, which has a register from here on."""
+        name = self.indices.scope.name(shared_address())
+        if self.terms.lookup(name) is None:
+            assert self.shared is not None
+            self.terms.define(name, self.k.op("mov.b32", self.shared))
+        return name
+
+    def _peer(self, rank: Term) -> Reg:
+        """The shared::cluster address of the shared block of CTA ``rank``; in it, offsets add as in one's own."""
+        key = ("peer", rank)
+        found = self.terms.lookup(key)
+        if found is None:
+            own = self.terms.value(self._own(), 32)
+            made = self.k.op("mapa.shared::cluster.u32", own, self.terms.value(rank, 32))
+            found = self.terms.keep(key, made, self.terms.is_volatile(rank))
+        return found
 
     def _opaque(self, name: str) -> Reg:
         """The register of a value that index arithmetic takes as given: a load, or an intrinsic."""

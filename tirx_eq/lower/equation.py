@@ -194,7 +194,7 @@ class _Trace:
         if ".bulk.tensor." in i.opcode:
             self._tensor_copy(i)
             return
-        into, out, width = i.operands
+        into, out, width = i.operands[:3]
         assert isinstance(into, Memory) and isinstance(out, Memory) and isinstance(width, int)
         for j in range(0, width, self.size):
             self.reach(self.points.of(into.offset) + j, self.points.of(out.offset) + j)

@@ -46,7 +46,7 @@ class Indices:
         for var, bounds in ranges.items():
             self.scope.name(var, bounds)
         for root in storage.roots.values():
-            if root.address is not None:
+            if root.address is not None and root.space == "tmem":
                 post_order_visit(root.address, self._declare_address)
         for node in walk(program):
             if isinstance(node, Define) and is_index(node.var):
@@ -81,8 +81,8 @@ class Indices:
                     for e in operand_exprs(operand):
                         yield from self.index_parts(e)
             elif isinstance(node, Store):
-                yield from self.index_parts(node.memory.offset)
-                yield from self.index_parts(node.value)
+                for e in (*operand_exprs(node.memory), node.value):
+                    yield from self.index_parts(e)
             elif isinstance(node, Wait):
                 yield from self.index_parts(node.barrier.offset)
                 yield from self.index_parts(node.parity.expr)

@@ -7,21 +7,27 @@ constant argument and ``{.name}`` for ``.value``, or nothing where the value is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from ..errors import LoweringError
-from ..ir import BufferLoad, Call, Expr, FloatImm, IntImm, StringImm
+from ..ir import BufferLoad, Call, Expr, FloatImm, IntImm, StringImm, const
 from ..ir.intrinsics import arguments_of
-from .program import Index, Instruction, Kept, Memory, Operand, Temp
+from .program import Block, If, Index, Instruction, Kept, Memory, Operand, Temp
+from .storage import remote_address
 
-MemoryOf = Callable[[BufferLoad], Memory]
+
+class MemoryOf(Protocol):
+    """The place of an element; with a rank, of the same element in that CTA of the cluster."""
+
+    def __call__(self, load: BufferLoad, rank: Expr | None = None) -> Memory: ...
+
 
 
 @dataclass(frozen=True)
 class Argument:
-    """How the argument ``name`` becomes an operand: ``shared`` its address, ``value`` its integer, ``imm`` its constant.
+    """How the argument ``name`` becomes an operand: its address (``shared``, ``global``, or ``cluster`` for shared memory of
+    any CTA of the cluster), ``value`` its integer, ``imm`` its constant.
 
     ``when`` False leaves the operand out if the argument is absent.
     """
@@ -58,7 +64,11 @@ def _imm(name: str) -> Argument:
     return Argument("imm", name)
 
 
-_LOCAL = (("remote", None), ("pred", None))
+def _at(name: str) -> Argument:
+    return Argument("cluster", name)
+
+
+_TO_CLUSTER = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 _FULL = 0xFFFFFFFF
 
 #: PTX ISA 9.7.9 (copies), 9.7.12 (barriers, fences), 9.7.13 (mbarrier), 9.7.16 (tcgen05), 9.7.19 (miscellaneous).
@@ -71,20 +81,29 @@ TEMPLATES: dict[str, Template] = {
     "tirx.ptx.bar_sync": Template("bar.sync", (_value("name_bar_id"), _value("thread_count"))),
     "tirx.ptx.barrier_sync": Template("barrier.sync", (_value("name_bar_id"), _value("thread_count"))),
     "tirx.ptx.bar_arrive": Template("bar.arrive", (_value("name_bar_id"), _value("thread_count"))),
-    "tirx.ptx.barrier_cluster_arrive": Template("barrier.cluster.arrive{.sem}.aligned", needs=(("aligned", 1),)),
+    "tirx.ptx.barrier_cluster_arrive": Template("barrier.cluster.arrive{.sem}.aligned", needs=(("aligned", 1),), aligned=True),
+    "tirx.ptx.barrier_cluster_wait": Template("barrier.cluster.wait{.acquire}.aligned", needs=(("aligned", 1),), aligned=True),
     "tirx.ptx.mbarrier_init": Template("mbarrier.init.shared::cta.b64", (_shared("bar"), _value("thread_count"))),
     "tirx.ptx.mbarrier_arrive": Template(
-        "mbarrier.arrive{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("count", True)), needs=_LOCAL
+        "mbarrier.arrive{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("count", True))
     ),
     "tirx.ptx.mbarrier_arrive_expect_tx": Template(
-        "mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("byte_count")), needs=_LOCAL
+        "mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cta.b64", (Kept(), _shared("bar"), _value("byte_count"))
     ),
     "tirx.ptx.mbarrier_complete_tx": Template(
-        "mbarrier.complete_tx.relaxed{.scope}.shared::cta.b64", (_shared("bar"), _value("tx_count")), needs=_LOCAL
+        "mbarrier.complete_tx.relaxed{.scope}.shared::cta.b64", (_shared("bar"), _value("tx_count"))
     ),
     "tirx.ptx.fence_mbarrier_init": Template("fence.mbarrier_init.release.cluster"),
     "tirx.ptx.fence": Template("fence.{sem}.{scope}"),
     "tirx.ptx.fence_proxy_async": Template("fence.proxy.async{.space}"),
+    "tirx.ptx.cp_async_bulk_shared_to_cluster": Template(_TO_CLUSTER, (_at("dst_ptr"), _shared("src_ptr"), _value("size"), _at("mbar"))),
+    "tirx.ptx.cp_async_bulk_s2s_cluster": Template(
+        _TO_CLUSTER, (_at("dst_ptr"), _shared("src_ptr"), _value("num_bytes"), _at("mbarrier"))
+    ),
+    "tirx.ptx.clc_try_cancel": Template(
+        "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128",
+        (_shared("handle"), _shared("mbar")),
+    ),
     "tirx.ptx.cp_async_commit_group": Template("cp.async.commit_group"),
     "tirx.ptx.cp_async_wait_group": Template("cp.async.wait_group", (_imm("num"),)),
     "tirx.ptx.cp_async_bulk_commit_group": Template("cp.async.bulk.commit_group"),
@@ -135,19 +154,19 @@ def constant(e: Any) -> int | str | float | None:
     return e if isinstance(e, (int, str, float)) else None
 
 
-def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction | tuple[Instruction, ...]:
-    """The instruction of an intrinsic call.
+def program_of(call: Call, memory_of: MemoryOf) -> Block:
+    """The instructions of an intrinsic call.
 
     Raises LoweringError for an intrinsic without PTX here, or an argument that must be constant or an address and isn't.
     """
     if call.op.name == "tirx.cuda.cluster_sync":
         return Instruction("barrier.cluster.arrive.aligned"), Instruction("barrier.cluster.wait.aligned")
-    if call.op.name == "tirx.ptx.tcgen05_commit" and constant(named_arguments(call)["cta_mask"]) != 0:
-        return _multicast_commit(call, memory_of)
+    arguments = named_arguments(call)
+    if call.op.name == "tirx.ptx.tcgen05_commit" and constant(arguments["cta_mask"]) != 0:
+        return _predicated(arguments, _multicast_commit(call, memory_of))
     template = TEMPLATES.get(call.op.name)
     if template is None:
         raise LoweringError(f"there is no PTX for the intrinsic '{call.op.name}'", span=call.span)
-    arguments = named_arguments(call)
     for name, wanted in template.needs:
         given = arguments.get(name)
         if given is not None and constant(given) != wanted:
@@ -160,7 +179,31 @@ def instruction_of(call: Call, memory_of: MemoryOf) -> Instruction | tuple[Instr
             operands.append(_operand(a, call, arguments, memory_of))
         else:
             operands.append(a)
-    return Instruction(_opcode(template.opcode, call, arguments), tuple(operands))
+    made = Instruction(_opcode(template.opcode, call, arguments), tuple(operands))
+    if arguments.get("remote") is not None:
+        made = _in_peer(made, call, arguments, memory_of)
+    return _predicated(arguments, (made,))
+
+
+def _predicated(arguments: dict[str, Any], made: Block) -> Block:
+    """The instructions, where the argument ``pred`` holds if there is one."""
+    pred = arguments.get("pred")
+    if pred is None or constant(pred) == 1:
+        return made
+    return (If(pred != 0 if pred.dtype != "bool" else pred, made),)
+
+
+def _in_peer(made: Instruction, call: Call, arguments: dict[str, Any], memory_of: MemoryOf) -> Instruction:
+    """The instruction on the barrier of CTA ``remote``.  What it releases is for threads of another CTA."""
+    load = address_operand(arguments["bar"])
+    rank = arguments["remote"]
+    if load is None:
+        raise LoweringError(f"argument 'bar' of '{call.op.name}' must be the address of a shared element", span=call.span)
+    peer = memory_of(load, const(rank))
+    opcode = made.opcode.replace("shared::cta", "shared::cluster")
+    if constant(arguments.get("sem")) == "" and constant(arguments.get("scope")) == "":
+        opcode = opcode.replace(".shared", ".release.cluster.shared")
+    return replace(made, opcode=opcode, operands=tuple(peer if isinstance(o, Memory) else o for o in made.operands))
 
 
 def _multicast_commit(call: Call, memory_of: MemoryOf) -> tuple[Instruction, ...]:
@@ -194,13 +237,15 @@ def _opcode(text: str, call: Call, arguments: dict[str, Any]) -> str:
 def _operand(a: Argument, call: Call, arguments: dict[str, Any], memory_of: MemoryOf) -> Operand:
     arg = arguments.get(a.name)
     where = f"argument '{a.name}' of '{call.op.name}'"
-    if a.kind == "shared":
-        load = address_operand(arg)
+    if a.kind in ("shared", "cluster"):
+        remote = remote_address(arg)
+        load = remote[0] if remote else address_operand(arg)
         if load is None:
             raise LoweringError(f"{where} must be the address of an element of a shared buffer", span=call.span)
-        memory = memory_of(load)
-        if memory.root.space != "shared":
-            raise LoweringError(f"{where} must be in shared memory, but '{load.buffer.name}' is not", span=call.span)
+        memory = memory_of(load, remote[1]) if remote else memory_of(load)
+        if memory.root.space not in ("shared", a.kind):
+            what = "shared memory" if memory.root.space != "cluster" else "the CTA's own shared memory"
+            raise LoweringError(f"{where} must be in {what}, but '{load.buffer.name}' is not", span=call.span)
         return memory
     if a.kind == "imm":
         value = constant(arg)

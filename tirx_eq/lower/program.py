@@ -40,7 +40,10 @@ class Index:
 
 @dataclass(frozen=True)
 class Memory:
-    """The address ``root + offset``; ``offset`` in bytes, from the start of the root's storage."""
+    """The address ``root + offset``; ``offset`` in bytes, from the start of the root's storage.
+
+    Of a ``cluster`` root it is a shared::cluster address in the CTA whose rank is the root's ``address``.
+    """
 
     root: Root
     offset: Expr
@@ -201,6 +204,9 @@ def operand_exprs(operand: Operand) -> Iterator[Expr]:
         yield operand.expr
     elif isinstance(operand, Memory):
         yield operand.offset
+        if operand.root.space == "cluster":
+            assert operand.root.address is not None
+            yield operand.root.address
     elif isinstance(operand, Box):
         yield from operand.coords
     elif isinstance(operand, tuple):

@@ -5,7 +5,8 @@ Tile primitive calls become :class:`TileCall` nodes first, since their lowerings
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import LoweringError, TirxError
@@ -44,7 +45,7 @@ from ..ir.index_ir import dtype_range
 from .active import Active, narrow, with_loop
 from .context import CallContext, call_context
 from .expand import expand
-from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, instruction_of
+from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, program_of
 from .program import (
     Block,
     Comment,
@@ -61,8 +62,8 @@ from .program import (
     TileCall,
     Wait,
 )  # fmt: skip
-from .scope import new_scope
-from .storage import Storage
+from .scope import bounds, new_scope
+from .storage import Root, Storage, at_rank
 from .threads import Launch
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
@@ -109,9 +110,28 @@ class Lowerer:
     def resolve(self, e: Expr, place: Place) -> Expr:
         return substitute(e, place.environment)
 
-    def memory(self, load: BufferLoad, place: Place) -> Memory:
+    def memory(self, load: BufferLoad, place: Place, rank: Expr | None = None) -> Memory:
+        """The element's place; with ``rank``, in the shared memory of that CTA of the cluster."""
         root = self.storage.root(load.buffer)
+        if rank is not None:
+            if root.space != "shared":
+                raise LoweringError(f"'{root.name}' is in {root.space} memory, so no other CTA has a part of it")
+            root = self._reached(at_rank(root, rank), place)
         return Memory(root, self.resolve(self.storage.byte_offset(load.buffer, load.indices), place))
+
+    def _reached(self, root: Root, place: Place) -> Root:
+        """A cluster root with its rank resolved, which must not certainly lie outside of the cluster."""
+        assert root.address is not None
+        rank = self.resolve(root.address, place)
+        scope = new_scope()
+        self.launch.declare(scope)
+        for var, limits in place.ranges.items():
+            scope.name(var, limits)
+        low, high = bounds(scope.term(rank), scope.ranges)
+        size = math.prod(self.launch.cluster)
+        if low >= size or high < 0:
+            raise LoweringError(f"'{root.name}' of CTA {max(low, high)} is named, but a cluster has {size} CTAs")
+        return replace(root, address=rank)
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -125,6 +145,12 @@ class Lowerer:
 
     def bind(self, s: Bind, place: Place) -> list[Node]:
         value = self.resolve(s.value, place)
+        if s.var in self.storage.roots:  # where a remote buffer is: its rank may depend on what is bound here
+            root = self._reached(self.storage.roots[s.var], place)
+            if root.address is None or not _is_plain_index(root.address):
+                raise LoweringError(f"the rank of the CTA that has '{root.name}' depends on data")
+            self.storage.roots[s.var] = root
+            return []
         if _is_plain_index(value):
             place.environment[s.var] = value
             return []
@@ -160,8 +186,7 @@ class Lowerer:
             raise LoweringError(
                 f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
             )
-        made = instruction_of(resolved, lambda load: self.memory(load, place))
-        return list(made) if isinstance(made, tuple) else [made]
+        return list(program_of(resolved, lambda load, rank=None: self.memory(load, place, rank)))
 
     def if_then_else(self, s: IfThenElse, place: Place) -> list[Node]:
         condition = self.resolve(s.condition, place)
@@ -195,10 +220,10 @@ class Lowerer:
                 nodes += self.block(s.body, inner)
             return nodes
         inner = _inner(place, with_loop(place.active, s.loop_var, (start, extent, step), self.launch))
-        bounds = dtype_range(s.loop_var.dtype)
+        limits = dtype_range(s.loop_var.dtype)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
-            bounds = (start.value, start.value + max(0, extent.value - 1))
-        inner.ranges[s.loop_var] = self.ranges[s.loop_var] = bounds
+            limits = (start.value, start.value + max(0, extent.value - 1))
+        inner.ranges[s.loop_var] = self.ranges[s.loop_var] = limits
         return [Loop(s.loop_var, start, start + extent, step, self.block(s.body, inner))]
 
     def _indexes_registers(self, s: For) -> bool:

@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import LoweringError, Span
-from ..ir import AllocBuffer, AttrStmt, Buffer, DeclBuffer, Expr, IntImm, PrimFunc, StmtVisitor, Var, const
+from ..ir import (
+    AllocBuffer,
+    AttrStmt,
+    Bind,
+    Buffer,
+    BufferLoad,
+    Call,
+    DeclBuffer,
+    Expr,
+    IntImm,
+    PrimFunc,
+    StmtVisitor,
+    Var,
+    const,
+)  # fmt: skip
 from ..ir import dtype as dt
 
 SHARED_ALIGN = 1024  # bytes; the period of the 128-byte swizzle, anchored at absolute addresses (PTX ISA 9.7.16)
@@ -25,9 +39,10 @@ MAX_SHARED = 232448  # bytes a CTA may use on sm_100 (227 KB)
 class Root:
     """One piece of storage.
 
-    ``space``: ``global`` (a pointer parameter), ``shared``, ``local`` (registers) or ``tmem``.  ``offset`` is its byte
-    offset in the CTA's shared memory; ``size`` its bytes (per thread for ``local``, 0 if unknown); ``align`` the alignment
-    of its start in bytes; ``word_bits`` the width of one register of a local root.
+    ``space``: ``global`` (a pointer parameter), ``shared``, ``cluster`` (shared memory of the CTA of the cluster whose rank
+    is ``address``), ``local`` (registers) or ``tmem`` (at ``address``).  ``offset`` is its byte offset in the CTA's shared
+    memory; ``size`` its bytes (per thread for ``local``, 0 if unknown); ``align`` the alignment of its start in bytes;
+    ``word_bits`` the width of one register of a local root.
     """
 
     space: str
@@ -120,6 +135,7 @@ class _Collect(StmtVisitor):
     def __init__(self) -> None:
         self.allocated: list[tuple[Buffer, Span | None]] = []
         self.views: list[tuple[Buffer, Span | None]] = []
+        self.bound: dict[Var, Expr] = {}
         self.dynamic_bytes = 0
 
     def visit_alloc_buffer(self, value: AllocBuffer) -> None:
@@ -127,6 +143,9 @@ class _Collect(StmtVisitor):
 
     def visit_decl_buffer(self, value: DeclBuffer) -> None:
         self.views.append((value.buffer, value.span))
+
+    def visit_bind(self, value: Bind) -> None:
+        self.bound[value.var] = value.value
 
     def visit_attr_stmt(self, value: AttrStmt) -> None:
         if value.attr_key == "tirx.dyn_smem_bytes" and isinstance(value.value, IntImm):
@@ -176,9 +195,10 @@ def plan(func: PrimFunc) -> Storage:
             raise LoweringError(f"buffer '{buffer.name}': storage scope '{buffer.scope}' can't be allocated", span=span)
     for buffer, span in collect.views:
         if buffer.data not in storage.roots:
-            if buffer.scope != "tmem":
-                raise LoweringError(f"buffer '{buffer.name}' views storage that isn't declared", span=span)
-            storage.roots[buffer.data] = _tmem_root(buffer, span)
+            if buffer.scope == "tmem":
+                storage.roots[buffer.data] = _tmem_root(buffer, span)
+            else:
+                storage.roots[buffer.data] = _cluster_root(buffer, storage, collect.bound.get(buffer.data), span)
     storage.shared_bytes = end
     _make_unique(storage)
     if end > MAX_SHARED:
@@ -205,6 +225,42 @@ def _tmem_root(buffer: Buffer, span: Span | None) -> Root:
             span=span,
         )
     return Root("tmem", buffer.name, address=buffer.allocated_addr[0])
+
+
+def remote_address(e: Expr | None) -> tuple[BufferLoad, Expr] | None:
+    """(element, rank) of an address that ``mapa`` gives: the element's place in the shared memory of CTA ``rank``."""
+    while isinstance(e, Call) and e.op.name == "tirx.reinterpret":
+        e = e.args[0]
+    if not isinstance(e, Call) or e.op.name not in ("tirx.ptx.mapa", "tirx.ptx.map_shared_rank"):
+        return None
+    element, rank = e.args[:2]
+    if isinstance(element, Call) and element.op.name == "tirx.address_of" and isinstance(element.args[0], BufferLoad):
+        return element.args[0], const(rank)
+    return None
+
+
+def at_rank(root: Root, rank: Expr, offset: int = 0) -> Root:
+    """What lies ``offset`` bytes into a shared root, in CTA ``rank`` of the cluster."""
+    align = math.gcd(root.align, offset) if offset else root.align
+    return replace(root, space="cluster", offset=root.offset + offset, align=align, size=root.size - offset, address=rank)
+
+
+def _cluster_root(buffer: Buffer, storage: Storage, value: Expr | None, span: Span | None) -> Root:
+    found = remote_address(value)
+    if found is None:
+        raise LoweringError(
+            f"buffer '{buffer.name}' views storage that isn't declared",
+            hint="its data= is a buffer's, or the address that T.ptx.map_shared_rank gives",
+            span=span,
+        )
+    element, rank = found
+    root = storage.root(element.buffer)
+    if root.space != "shared":
+        raise LoweringError(f"buffer '{buffer.name}' is remote, but '{root.name}' is not in shared memory", span=span)
+    offset = storage.byte_offset(element.buffer, element.indices)
+    if not isinstance(offset, IntImm):
+        raise LoweringError(f"where the remote buffer '{buffer.name}' begins must be constant", span=span)
+    return replace(at_rank(root, rank, offset.value), name=buffer.name)
 
 
 def _bytes(buffer: Buffer) -> int:

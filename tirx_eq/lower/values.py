@@ -30,6 +30,7 @@ from ..ir import dtype as dt
 from ..ir.functor import post_order_visit
 from ..ptx.operands import SINK, Imm, Pair, Reg, Vec
 from .indices import is_index
+from .intrinsics import address_operand, constant, named_arguments
 from .program import Memory, Store, Word
 
 if TYPE_CHECKING:
@@ -249,6 +250,24 @@ class ValueCode:
         self.e.diverged = True
         return result
 
+    def taken_over(self, e: Call) -> Reg:
+        """The first CTA (x) of the cluster whose launch was cancelled, 0xFFFFFFFF if none was (PTX ISA 9.7.13.17)."""
+        load = address_operand(e.args[0])
+        if load is None:
+            raise LoweringError("the handle of a cancelled launch must be the address of a shared element", span=e.span)
+        storage = self.e.indices.storage
+        memory = Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices))
+        response, granted, first = self.k.reg("b128"), self.k.reg("pred"), self.k.reg("b32")
+        order = "acquire.cta." if constant(named_arguments(e)["use_ld_acquire"]) else ""
+        self.k.emit(f"ld.{order}shared.b128", response, self.e.memory(memory))
+        query = "clusterlaunchcontrol.query_cancel"
+        self.k.emit(f"{query}.is_canceled.pred.b128", granted, response)
+        self.k.emit("mov.b32", first, Imm(0xFFFFFFFF, hex=True))
+        self.k.emit(f"{query}.get_first_ctaid::x.b32.b128", first, response, pred=granted)
+        # The next request overwrites the response through the asynchronous proxy.
+        self.k.emit("fence.proxy.async.shared::cta")
+        return first
+
     def call(self, e: Call) -> Reg:
         name = e.op.name
         if name == "tirx.ptx.elect_sync":
@@ -265,6 +284,8 @@ class ValueCode:
         if name == "tirx.fma":
             a, b, c = (self.register(x) for x in e.args)
             return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)
+        if name == "tirx.ptx.clc_query_cancel":
+            return self.taken_over(e)
         if name == "tirx.reinterpret":
             return self.register(e.args[0])
         raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)

@@ -1,6 +1,7 @@
 """The named conditions of the lowering rules: one module per family, all entered into the tables of ``registry``."""
 
 from . import (
+    cluster,
     elementwise,
     gemm,
     matrix_copy,
@@ -13,7 +14,7 @@ from . import (
     tmem,
     tmem_copy,
     vectors,
-)
+)  # fmt: skip
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
 from .vectors import MONOTONE
 
@@ -22,6 +23,7 @@ __all__ = [
     "CONDITIONS_AT",
     "MONOTONE",
     "OPTIONS",
+    "cluster",
     "elementwise",
     "gemm",
     "matrix_copy",

@@ -22,6 +22,7 @@ OPTIONS: dict[str, Callable[[CallContext], list[int]]] = {}
 
 SPACE_NAMES = {
     "global": "global memory", "shared": "shared memory", "local": "registers", "tmem": "tensor memory",
+    "cluster": "another CTA's shared memory",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Variant
+from .cluster import CLUSTER_COPIES
 from .copy import COPIES
 from .elementwise import MAPS
 from .gemm import GEMMS
@@ -14,7 +15,8 @@ from .tmem import TMEM_COPIES
 from .tmem_copy import COPIES_TO_TMEM
 
 _ALL = (
-    *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS, *REDUCTIONS, *GEMMS,
+    *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
+    *REDUCTIONS, *GEMMS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}

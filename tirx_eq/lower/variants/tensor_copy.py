@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import const
+from ..conditions.cluster import barrier_of
 from ..conditions.tensor_copy import TensorCopy, global_and_shared, tensor_copies
 from ..context import CallContext
-from ..intrinsics import address_operand
 from ..machine import Price
 from ..program import Block, Box, If, Memory, Node, instruction
 from .base import Variant
@@ -40,7 +40,8 @@ def price_async_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     return Price(p.issue / 2, p.warps, p.wavefronts, p.sectors)
 
 
-def _copies(c: CallContext, code: int) -> list[TensorCopy]:
+def planned_copies(c: CallContext, code: int) -> list[TensorCopy]:
+    """The boxes of a call that the conditions have accepted."""
     found = tensor_copies(c, code)
     if isinstance(found, str):
         raise LoweringError(found, span=c.span)
@@ -49,16 +50,14 @@ def _copies(c: CallContext, code: int) -> list[TensorCopy]:
 
 def emit_tensor_load(c: CallContext, parameters: tuple[int, ...]) -> Block:
     """One tensor copy per box; each reports its bytes to the barrier, whose expectation the caller sets."""
-    load = address_operand(c.resolve(c.call.config["mbar"]))
-    if load is None:
-        raise LoweringError("mbar= must be the address of a barrier in shared memory, such as bar.ptr_to([0])", span=c.span)
-    barrier = Memory(c.storage.root(load.buffer), c.storage.byte_offset(load.buffer, load.indices))
+    barrier = barrier_of(c)
+    assert barrier is not None
     shared = global_and_shared(c)[1]
     nodes = []
-    for copy in _copies(c, parameters[0]):
+    for copy in planned_copies(c, parameters[0]):
         opcode = f"cp.async.bulk.tensor.{copy.map.rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
         into = Memory(shared.root, c.resolve(copy.shared))
-        nodes.append(instruction(opcode, into, _box(c, copy), barrier))
+        nodes.append(instruction(opcode, into, box_of(c, copy), barrier))
     return tuple(nodes)
 
 
@@ -68,19 +67,20 @@ def emit_tensor_store(c: CallContext, parameters: tuple[int, ...]) -> Block:
     return tuple(
         instruction(
             f"cp.async.bulk.tensor.{copy.map.rank}d.global.shared::cta.tile.bulk_group",
-            _box(c, copy), Memory(shared.root, c.resolve(copy.shared)),
+            box_of(c, copy), Memory(shared.root, c.resolve(copy.shared)),
         )
-        for copy in _copies(c, parameters[0])
+        for copy in planned_copies(c, parameters[0])
     )  # fmt: skip
 
 
-def _box(c: CallContext, copy: TensorCopy) -> Box:
+def box_of(c: CallContext, copy: TensorCopy) -> Box:
+    """The operand that names a copy's tensor map and coordinates."""
     return Box(copy.map, tuple(c.resolve(const(e)) for e in copy.coords))
 
 
 def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     """One instruction per box; the copy engine writes 128 bytes per cycle and moves whole sectors."""
-    copies = _copies(c, parameters[0])
+    copies = planned_copies(c, parameters[0])
     moved = sum(copy.map.box_bytes for copy in copies)
     return Price(issue=4 * len(copies), wavefronts=moved / 128, sectors=moved / 32)
 
