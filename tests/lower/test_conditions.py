@@ -12,6 +12,7 @@ from tirx_eq.lower.candidates import NoCandidate, lowering_rules
 from tirx_eq.lower.kernel import compile_function
 
 from .kernels import example, kernel
+from .witnesses_cluster import CLUSTER_WITNESSES
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL
 from .witnesses_scaled import SCALED_WITNESSES
@@ -279,7 +280,7 @@ WITNESSES = {
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
 
-WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES)
+WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES)
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
@@ -330,7 +331,8 @@ def seen() -> set[tuple[str, str]]:
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
                          (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
-                         (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80")):
+                         (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80"), (WITNESSES["multicast"], "sm_80"),
+                         (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["pair"], "sm_120a")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found
 

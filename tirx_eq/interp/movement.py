@@ -49,10 +49,13 @@ def copy_async(run: Run) -> None:
         config
     )
     op = _name(config.get("use_tma_reduce"))
-    if op and run.units.count > 1:
-        for k in range(run.units.count):  # each on what those before it left
-            some = run.units.threads[run.units.unit == k]
+    parts = _parts(run, bool(op))
+    if len(parts) > 1:
+        for some in parts:
             copy_async(Run(run.m, run.call, run.m.access.units(some, run.call.scope.kind, run.units.fixed)))
+        return
+    if dst.buffer.scope == "tmem" and _group(run) == 2:
+        _copy_in_pair(run, dst, src)
         return
     if is_tma:
         value = _payload(run, dst, src)
@@ -68,6 +71,32 @@ def copy_async(run: Run) -> None:
         run.m.access.write(dst, units, value, clip=clip)
     if config.get("mbar") is not None:
         _complete(run, dst, targets)
+
+
+def _parts(run: Run, one_by_one: bool) -> list[Array]:
+    """The threads in groups that can copy at once: those of one mask of CTAs, or each unit on what those before it left."""
+    units = run.units
+    key = np.arange(units.count)
+    if not one_by_one:
+        mask = run.call.config.get("cta_mask")
+        key = np.zeros(units.count, int) if mask is None else run.m.access.uniform(mask, units, "cta_mask").astype(np.int64)
+    return [units.threads[key[units.unit] == k] for k in np.unique(key)]
+
+
+def _group(run: Run) -> int:
+    """CTAs that work together on the call: ``cta_group``."""
+    return int(const(run.call.config.get("cta_group", 1)))  # type: ignore[call-overload]
+
+
+def _copy_in_pair(run: Run, dst: BufferRegion, src: BufferRegion) -> None:
+    """Shared to tensor memory with cta_group=2: the same regions, in each CTA of the pair between its own memories."""
+    if run.m.wave.geometry.cluster_size % 2:
+        raise InterpreterError("copy_async with cta_group=2 needs a cluster with an even number of CTAs")
+    _same_dtype(run, dst, src)
+    for k in range(2):
+        mine = run.units.in_ctas(run.units.rows // 2 * 2 + k)
+        value = Tile(run.m.access.read(src, mine), src.dtype)
+        run.m.access.write(dst, mine, _fit(value, run.extents(dst), "'src'"))
 
 
 def _name(value: Any) -> str:
@@ -127,12 +156,10 @@ def _targets(run: Run) -> list[Units]:
     mask = config.get("cta_mask")
     if mask is None:
         return [run.units]
-    bits = np.unique(np.asarray(run.m.access.uniform(mask, run.units, "cta_mask")).astype(np.int64))
-    if len(bits) != 1:
-        raise InterpreterError("copy_async: cta_mask differs between the threads that execute it at once")
-    if not int(bits[0]):
+    bits = int(run.m.access.uniform(mask, run.units, "cta_mask")[0])
+    if not bits:
         return [run.units]
-    chosen = [k for k in range(16) if int(bits[0]) >> k & 1]
+    chosen = [k for k in range(16) if bits >> k & 1]
     _check_rank(np.asarray(chosen), size)
     return [run.units.in_ctas(first + k) for k in chosen]
 
@@ -148,7 +175,7 @@ def _complete(run: Run, dst: BufferRegion, targets: list[Units]) -> None:
     p = pointer(run.m, run.call.config["mbar"], run.units.first)
     multicast = len(targets) > 1 or targets[0] is not run.units
     # For a pair of CTAs (cta_group=2) the barrier of the same parity in each receiver's pair is told.
-    pair = int(const(run.call.config.get("cta_group", 1))) == 2 and bool(np.any(p.rows != run.units.rows))
+    pair = _group(run) == 2 and bool(np.any(p.rows != run.units.rows))
     for units in targets:
         rows = p.rows
         if multicast:

@@ -9,10 +9,15 @@ ACCESS_64 = {32: ("v4.b64", 4), 16: ("v2.b64", 2), 8: ("b64", 1)}
 _WIDTHS = {suffix: width for table in (ACCESS, ACCESS_64) for width, (suffix, _) in table.items()}
 
 
+def state_space(space: str) -> str:
+    """The PTX state space of a root's space: its name, but for shared memory of any CTA of the cluster."""
+    return "shared::cluster" if space == "cluster" else space
+
+
 def access(verb: str, space: str, width: int, word_bits: int = 32) -> str:
     """``ld.global.v4.b32`` and the like, for ``width`` bytes in registers of ``word_bits`` bits."""
     table = ACCESS_64 if word_bits == 64 and width >= 8 else ACCESS
-    return f"{verb}.{space}.{table[width][0]}"
+    return f"{verb}.{state_space(space)}.{table[width][0]}"
 
 
 def access_bytes(opcode: str) -> int:

@@ -37,7 +37,7 @@ class _Ctas:
         term, scope = self.indices.term(e), self.indices.scope
         special = {scope.name(v): self.points[rank].get(r, 0) for r, v in self.c.launch.special.items()}
         used = names(term) if isinstance(term, tuple) else {term} if isinstance(term, str) else set()
-        found: Any = evaluate_many(term, {n: np.int64(special.get(n, scope.ranges[n][0])) for n in used})
+        found: Any = evaluate_many(term, {n: int(special.get(n, scope.ranges[n][0])) for n in used})
         return int(found)
 
     def written(self, e: Any, rank: int) -> int:

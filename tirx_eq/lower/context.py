@@ -91,7 +91,7 @@ class Operand:
         coords = list(np.broadcast_arrays(*coords))
         found = place_points(self.buffer, coords)
         m = found.get("m", np.int64(0)) + np.asarray(evaluate_at(self.buffer.elem_offset, points))[..., None]
-        if self.root.space in ("global", "shared", "local"):
+        if self.root.space in ("global", "shared", "cluster", "local"):
             found["byte"] = m * self.bits // 8
         shape = coords[0].shape if coords else (1,)
         return {axis: np.broadcast_to(v, shape) for axis, v in found.items() if axis != "m" or "byte" not in found}

@@ -148,6 +148,7 @@ class _Trace:
     def load(self, i: Instruction) -> None:
         at = i.operands[1]
         assert isinstance(at, Memory)
+        self._in(at, self.source)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[0]):
             self.write(register, [offset + first + j for j in range(0, width, self.size)])
@@ -155,11 +156,17 @@ class _Trace:
     def store(self, i: Instruction) -> None:
         at = i.operands[0]
         assert isinstance(at, Memory)
+        if "async" not in i.opcode:
+            self._in(at, self.target)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[1]):
             content = self.read(register)
             for j in range(0, width, self.size):
                 self.reach(offset + first + j, content[j // self.size])
+
+    def _in(self, at: Memory, o: Operand) -> None:
+        if at.root != o.root or at.root.address is not o.root.address:
+            raise ProofError(f"the layout equation of '{self.c.op}': '{at.root.name}' is accessed, '{o.name}' is elsewhere")
 
     def move(self, i: Instruction) -> None:
         target, source = i.operands[:2]

@@ -96,7 +96,9 @@ TEMPLATES: dict[str, Template] = {
     "tirx.ptx.fence_mbarrier_init": Template("fence.mbarrier_init.release.cluster"),
     "tirx.ptx.fence": Template("fence.{sem}.{scope}"),
     "tirx.ptx.fence_proxy_async": Template("fence.proxy.async{.space}"),
-    "tirx.ptx.cp_async_bulk_shared_to_cluster": Template(_TO_CLUSTER, (_at("dst_ptr"), _shared("src_ptr"), _value("size"), _at("mbar"))),
+    "tirx.ptx.cp_async_bulk_shared_to_cluster": Template(
+        _TO_CLUSTER, (_at("dst_ptr"), _shared("src_ptr"), _value("size"), _at("mbar"))
+    ),
     "tirx.ptx.cp_async_bulk_s2s_cluster": Template(
         _TO_CLUSTER, (_at("dst_ptr"), _shared("src_ptr"), _value("num_bytes"), _at("mbarrier"))
     ),

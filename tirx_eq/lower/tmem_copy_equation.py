@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import MatrixDescriptor, element_address
+from .conditions.gemm import cta_group
 from .conditions.tmem_copy import COPY_SHAPES
 from .context import CallContext
 from .equation import Points, points_of
@@ -20,6 +21,8 @@ from .shared import shared_address
 def copy_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
     """Verdict: the pairs (byte of tensor memory, byte of shared memory) are those of the layouts, copies included."""
     total = 0
+    if (wrong := _group(c, block)) is not None:
+        return wrong
     for points in points_of(c, block, indices):
         got, wanted = _moved(c, block, indices, points), _expected(c, points)
         total += len(wanted)
@@ -30,6 +33,18 @@ def copy_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
                 detail=f"{len(wanted - got)} bytes are missing, {len(got - wanted)} are wrong",
             )  # fmt: skip
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} bytes copied")
+
+
+def _group(c: CallContext, block: Block) -> Verdict | None:
+    """None if every copy is made in the CTAs that the call is for."""
+    wanted = f"tcgen05.cp.cta_group::{cta_group(c)}."
+    for node in walk(block):
+        if isinstance(node, Instruction) and node.opcode.startswith("tcgen05.cp.") and not node.opcode.startswith(wanted):
+            return Verdict(
+                "different", "enumeration", counterexample={"CTAs": node.opcode.split(".")[2], "wanted": cta_group(c)},
+                detail=f"{node.opcode} doesn't copy in {cta_group(c)} CTA",
+            )  # fmt: skip
+    return None
 
 
 def _moved(c: CallContext, block: Block, indices: Indices, points: Points) -> set[tuple[int, int, int]]:

@@ -29,6 +29,7 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.functor import post_order_visit
 from ..ptx.operands import SINK, Imm, Pair, Reg, Vec
+from .accesses import state_space
 from .indices import is_index
 from .intrinsics import address_operand, constant, named_arguments
 from .program import Memory, Store, Word
@@ -160,7 +161,7 @@ class ValueCode:
         if root.space == "local":
             return self._read_register(memory, e.dtype)
         kind = "u8" if dt.kind(e.dtype) == "bool" else f"b{dt.storage_bits(e.dtype)}"
-        register = self.k.op(f"ld.{root.space}.{kind}", self.e.memory(memory))
+        register = self.k.op(f"ld.{state_space(root.space)}.{kind}", self.e.memory(memory))
         return self.k.op("setp.ne.s16", register, 0) if dt.kind(e.dtype) == "bool" else register
 
     def _register_place(self, memory: Memory) -> tuple[Word, int]:
@@ -202,7 +203,7 @@ class ValueCode:
             return
         if isinstance(value, Imm):
             value = self.k.op(f"mov.b{max(32, bits)}", value)
-        self.k.emit(f"st.{root.space}.b{bits}", self.e.memory(node.memory), value)
+        self.k.emit(f"st.{state_space(root.space)}.b{bits}", self.e.memory(node.memory), value)
 
     def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
         word, shift = self._register_place(memory)

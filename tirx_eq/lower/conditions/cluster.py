@@ -61,7 +61,7 @@ def per_cta(c: CallContext, e: Expr) -> list[int] | str:
         return f"it depends on {', '.join(other)}"
     out = []
     for values in cta_points(c):
-        found: Any = evaluate_many(term, {n: np.int64(values[special[n]]) for n in used})
+        found: Any = evaluate_many(term, {n: int(values[special[n]]) for n in used})
         out.append(int(found))
     return out
 

@@ -23,12 +23,12 @@ def _equal_extents(c: CallContext) -> str | None:
 
 @holds("source in memory")
 def _source_memory(c: CallContext) -> str | None:
-    return in_space(c.inputs[0], "global", "shared")
+    return in_space(c.inputs[0], "global", "shared", "cluster")
 
 
 @holds("destination in memory")
 def _destination_memory(c: CallContext) -> str | None:
-    return in_space(c.outputs[0], "global", "shared")
+    return in_space(c.outputs[0], "global", "shared", "cluster")
 
 
 @holds("source in registers")
@@ -63,7 +63,7 @@ def _both_registers(c: CallContext) -> str | None:
 @holds("one operand in registers, one in memory")
 def _registers_and_memory(c: CallContext) -> str | None:
     local = [o for o in regions(c) if o.root.space == "local"]
-    memory = [o for o in regions(c) if o.root.space in ("global", "shared")]
+    memory = [o for o in regions(c) if o.root.space in ("global", "shared", "cluster")]
     if len(local) == 1 and len(memory) == 1:
         return private(local[0])
     return ", ".join(f"'{o.name}' is in {SPACE_NAMES[o.root.space]}" for o in regions(c))

@@ -18,7 +18,7 @@ OPTIONS["bytes"] = lambda c: [w for w in (32, 16, 8, 4, 2, 1) if all(w * 8 >= o.
 @holds_at("the access width exists for both spaces")
 def _width(c: CallContext, w: int) -> str | None:
     # 32-byte accesses: ld/st.global only, sm_100 and PTX 8.8 (PTX ISA, ld and st).
-    if w == 32 and any(o.root.space == "shared" for o in regions(c)):
+    if w == 32 and any(o.root.space in ("shared", "cluster") for o in regions(c)):
         return "shared memory has accesses of at most 16 bytes"
     if w == 32 and not target_has(c.target, "sm_100"):
         return f"{c.target} has no 32-byte accesses"

@@ -80,15 +80,16 @@ def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 def _traffic(o: Operand, offsets: np.ndarray, width: int) -> tuple[float, float]:
     """Shared-memory wavefronts and global sectors of accesses at byte ``offsets``, 32 lanes of a warp after one another."""
-    if o.root.space not in ("shared", "global"):
+    if o.root.space == "local":
         return 0.0, 0.0
-    period = 128 if o.root.space == "shared" else 32
+    banked = o.root.space != "global"
+    period = 128 if banked else 32
     patterns: Counter[tuple[int, ...]] = Counter()
     for i in range(0, len(offsets), 32):
         warp = offsets[i : i + 32]
         # Warps alike up to a whole number of periods cost alike.
         patterns[tuple((warp - warp.min() // period * period).tolist())] += 1
-    if o.root.space == "shared":
+    if banked:
         return float(sum(n * bank_conflicts(w, width).wavefronts for w, n in patterns.items())), 0.0
     return 0.0, float(sum(n * len({(a + b) // 32 for a in w for b in range(0, width, 32)}) for w, n in patterns.items()))
 

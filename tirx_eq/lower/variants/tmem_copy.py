@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import const
+from ..conditions.gemm import cta_group
 from ..conditions.tmem_copy import COPY_SHAPES, copy_steps
 from ..context import CallContext
 from ..machine import B200, Price
@@ -15,7 +16,10 @@ from .tmem import tmem_base
 
 
 def emit_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
-    """One instruction per ``width`` bytes of the lanes; asynchronous, ordered before later products of the thread."""
+    """One instruction per ``width`` bytes of the lanes; asynchronous, ordered before later products of the thread.
+
+    With cta_group::2 each CTA of the pair copies from its own shared memory, at the addresses that the issuer gives.
+    """
     steps = copy_steps(c, parameters[0])
     if isinstance(steps, str):
         raise LoweringError(steps, span=c.span)
@@ -26,7 +30,7 @@ def emit_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
         low = (shared_address() + c.resolve(step.start)) // 16 + (template & 0xFFFFFFFF)
         temp = Temp("b64")
         nodes.append(instruction("mov.b64", temp, (Index(low), Index(const(template >> 32, "int64")))))
-        opcode = f"tcgen05.cp.cta_group::1.{COPY_SHAPES[parameters[0]].name}"
+        opcode = f"tcgen05.cp.cta_group::{cta_group(c)}.{COPY_SHAPES[parameters[0]].name}"
         nodes.append(instruction(opcode, Pointer(base + step.column), temp))
     return tuple(nodes)
 
