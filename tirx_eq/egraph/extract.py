@@ -29,24 +29,40 @@ def _rank(node: ENode) -> tuple[Any, ...]:
     return (node.op, tuple([str(a) for a, is_class in zip(node.args, node.inner) if not is_class]))
 
 
-def tree_order(classes: Mapping[int, Sequence[ENode]], price: NodeCost) -> tuple[list[int], dict[int, ENode]]:
-    """Classes in the order of their tree costs (children first), with the cheapest tree's node (Knuth's algorithm)."""
-    users: dict[int, list[tuple[int, int]]] = {}
+def tree_order(
+    classes: Mapping[int, Sequence[ENode]], price: NodeCost
+) -> tuple[list[int], dict[int, ENode], dict[int, list[tuple[ENode, int]]]]:
+    """Classes in the order of their tree costs (children first), with the cheapest tree's node (Knuth's algorithm).
+
+    Third comes the price of every node of every class.
+    """
+    users: dict[int, list[int]] = {}
     nodes: list[tuple[int, ENode, int]] = []
     missing: list[int] = []
     heap: list[tuple[int, int, int]] = []
+    priced: dict[int, list[tuple[ENode, int]]] = {}
     for c, members in classes.items():
+        own_prices = priced[c] = []
         for node in members:
-            kids = set(node.children)
+            kids = node.children
             if c in kids:
                 continue
             n = len(nodes)
-            nodes.append((c, node, price(node.op, node.args)))
-            missing.append(len(kids))
-            for k in kids:
-                users.setdefault(k, []).append((n, 1))
+            own = price(node.op, node.args)
+            own_prices.append((node, own))
+            nodes.append((c, node, own))
             if not kids:
-                heap.append((nodes[n][2], n, c))
+                missing.append(0)
+                heap.append((own, n, c))
+                continue
+            distinct = kids if len(kids) == 1 else set(kids)
+            missing.append(len(distinct))
+            for k in distinct:
+                using = users.get(k)
+                if using is None:
+                    users[k] = [n]
+                else:
+                    using.append(n)
     heapq.heapify(heap)
     cost: dict[int, int] = {}
     best: dict[int, ENode] = {}
@@ -57,13 +73,15 @@ def tree_order(classes: Mapping[int, Sequence[ENode]], price: NodeCost) -> tuple
             continue
         cost[c], best[c] = value, nodes[n][1]
         order.append(c)
-        for m, _ in users.get(c, ()):
+        for m in users.get(c, ()):
             missing[m] -= 1
             if missing[m] == 0:
                 owner, node, own = nodes[m]
                 if owner not in cost:
-                    heapq.heappush(heap, (own + sum(cost[k] for k in node.children), m, owner))
-    return order, best
+                    for k in node.children:
+                        own += cost[k]
+                    heapq.heappush(heap, (own, m, owner))
+    return order, best, priced
 
 
 def greedy(classes: Mapping[int, Sequence[ENode]], price: NodeCost, *, passes: int = 3) -> Choice:
@@ -72,44 +90,53 @@ def greedy(classes: Mapping[int, Sequence[ENode]], price: NodeCost, *, passes: i
     Starting from the cheapest trees, each class takes the node whose set of needed classes costs least; a node through
     which the class would need itself is never taken, so the choice stays free of cycles.
     """
-    order, chosen = tree_order(classes, price)
+    order, chosen, priced = tree_order(classes, price)
     position = {c: i for i, c in enumerate(order)}
-    priced = {
-        c: [
-            (node, price(node.op, node.args), tuple(dict.fromkeys(node.children)), _rank(node))
-            for node in classes[c]
-        ]
-        for c in order
-    }
+    last = len(order)
     needs: dict[int, dict[int, int]] = {}
+    total: dict[int, int] = {}
     first: dict[int, ENode] = {}
     for turn in range(passes):
         changed = False
-        for c in order:
-            best: tuple[tuple[Any, ...], ENode, dict[int, int]] | None = None
-            for node, own, kids, rank in priced[c]:
-                # First operands must come earlier in the order of trees; later any finished, acyclic ones will do.
-                if turn == 0 and any(position.get(k, len(order)) >= position[c] for k in kids):
-                    continue
-                if any(k == c or k not in needs or c in needs[k] for k in kids):
-                    continue
-                joined: dict[int, int] = {}
+        for here, c in enumerate(order):
+            best: tuple[int, int, ENode, dict[int, int]] | None = None
+            for node, own in priced[c]:
+                kids = node.children
+                usable, least = True, 0
                 for k in kids:
-                    joined.update(needs[k])
-                key = (sum(joined.values()) + own, len(joined), rank)
-                if best is None or key < best[0]:
+                    # At first operands must come earlier in the order of trees; later any acyclic ones will do.
+                    if (turn == 0 and position.get(k, last) >= here) or k not in needs or c in needs[k]:
+                        usable = False
+                        break
+                    if total[k] > least:
+                        least = total[k]
+                if not usable or (best is not None and own + least > best[0]):
+                    continue
+                if not kids:
+                    joined, value = {c: own}, own
+                else:
+                    joined = dict(needs[kids[0]])
+                    for k in kids[1:]:
+                        joined |= needs[k]
+                    value = own + (sum(joined.values()) if len(kids) > 1 else least)
                     joined[c] = own
-                    best = (key, node, joined)
-            if best is not None and (best[1] is not chosen.get(c) or best[2] != needs.get(c)):
+                size = len(joined)
+                if (
+                    best is None
+                    or value < best[0]
+                    or (value == best[0] and (size < best[1] or (size == best[1] and _rank(node) < _rank(best[2]))))
+                ):
+                    best = (value, size, node, joined)
+            if best is not None and (best[2] is not chosen.get(c) or best[3] != needs.get(c)):
                 changed = True
-                chosen[c], needs[c] = best[1], best[2]
+                chosen[c], needs[c], total[c] = best[2], best[3], best[0]
         if turn == 0:
             first = dict(chosen)
         if not changed:
             break
     if not acyclic(chosen):
         chosen = first
-    return Choice(chosen, {c: sum(needs[c].values()) for c in order})
+    return Choice(chosen, total)
 
 
 def acyclic(chosen: Mapping[int, ENode]) -> bool:
