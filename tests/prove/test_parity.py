@@ -27,6 +27,23 @@ from tirx_eq.prove.parity import equal
         ("(or (shl v 32) (add w 1030))", "(add (mul v 4294967296) (add w 1030))", {"v": (0, 16383), "w": (0, 16383)}),
         ("(div (sub a b) (mul c 16))", "(div (add a (mul b -1)) (mul 16 c))", dict.fromkeys("abc", (0, 99))),
         ("(or (and x 12) (and x 3))", "(mod x 16)", {"x": (0, 40)}),
+        ("(lt (div v 2) 128)", "(lt v 256)", {"v": (0, 16383)}),
+        ("(lt 1 (div (add v 15) 16))", "(lt 16 v)", {"v": (0, 16383)}),
+        ("(lt (sub (add (mul a 4) b) 32) 16)", "(le a 11)", {"a": (0, 16383), "b": (0, 3)}),
+        ("(lt (mul a 12) (add (mul b 18) 5))", "(lt (mul a 2) (add (mul b 3) 1))", {"a": (-50, 50), "b": (-50, 50)}),
+        ("(land (le 4 v) (lt v 8))", "(eq (div v 4) 1)", {"v": (0, 16383)}),
+        ("(land (le 6 v) (lt 8 v))", "(lt 8 v)", {"v": (-9, 99)}),
+        ("(land (le 8 v) (lt v 8))", "0", {"v": (-9, 99)}),
+        ("(eq (shr v 2) 0)", "(le v 3)", {"v": (0, 16383)}),
+        ("(lt 0 (max 0 (min 16 (sub v (mul u 32)))))", "(lt (mul u 32) v)", {"v": (0, 999), "u": (0, 99)}),
+        ("(div (add (div (add v 127) 128) 1) 2)", "(div (add v 255) 256)", {"v": (0, 16383)}),
+        ("(mod (div (div (add v 127) 128) 2) 2)", "(and (div (add v 127) 256) 1)", {"v": (0, 16383)}),
+        ("(or (and u v) u)", "u", {"v": (0, 99), "u": (0, 99)}),
+        ("(and (and u v) (and v w))", "(and (and w u) v)", dict.fromkeys("uvw", (0, 99))),
+        ("(xor (add (add (mul a 8) (mul b 2)) c) (shl (and d 7) 3))",
+         "(add (xor (add (mul a 8) (mul b 2)) (and (mul d 8) 56)) c)",
+         {"a": (0, 9999), "b": (0, 9999), "c": (0, 1), "d": (0, 99)}),
+        ("(shr 56 (mul (sub v 1) 4))", "(shr 56 (sub (mul v 4) 4))", {"v": (0, 9)}),
     ],
 )  # fmt: skip
 def test_equal_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]) -> None:
@@ -44,8 +61,18 @@ def test_equal_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]
         ("(mod (mul (div (mod i 20) 2) 2) 4)", "(mod i 4)", {"i": (0, 79)}),
         ("(lt a b)", "(le a b)", {"a": (0, 3), "b": (0, 3)}),
         ("(min a b)", "a", {"a": (0, 3), "b": (2, 5)}),
+        ("(lt (div v 2) 128)", "(lt v 255)", {"v": (0, 16383)}),
+        ("(land (le 4 v) (le v 8))", "(eq (div v 4) 1)", {"v": (0, 16383)}),
+        ("(land (le 3 v) (lt v 8))", "(eq (div v 4) 1)", {"v": (0, 16383)}),
+        ("(lt (mul a 12) (add (mul b 18) 7))", "(lt (mul a 2) (add (mul b 3) 1))", {"a": (-50, 50), "b": (-50, 50)}),
+        ("(lt 0 (max 0 (min 16 (sub v 32))))", "(lt 33 v)", {"v": (0, 999)}),
+        ("(div (add (div (add v 127) 128) 1) 2)", "(div (add v 254) 256)", {"v": (0, 16383)}),
+        ("(or (and u v) u)", "v", {"v": (0, 99), "u": (0, 99)}),
+        ("(xor (add (mul a 2) c) (mul d 4))", "(add (xor (mul a 2) (mul d 4)) c)",
+         {"a": (0, 999), "c": (0, 2), "d": (0, 99)}),
+        ("(mul v 0)", "(mul 0 (shr 56 (sub v 1)))", {"v": (0, 9)}),
     ],
-)
+)  # fmt: skip
 def test_unequal_or_undefined_pairs(before: str, after: str, ranges: dict[str, tuple[int, int]]) -> None:
     assert not equal(parse(before), parse(after), ranges)
 

@@ -14,54 +14,44 @@ This shares no code with the rules or with the simplifier's normal form.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..ir.index import Ranges, Term
+from .parity_forms import ZERO, Form, Key, NoForm
+from .parity_order import Ordered
 
-Key = Any
-Form = tuple[int, frozenset[tuple[Key, int]]]
 _BITWISE = frozenset({"div", "mod", "tdiv", "tmod", "shr", "and", "or", "xor"})
-_MAX_BITS = 64
-_MAX_ATOMS = 512
-
-
-class _NoForm(Exception):
-    """The term is outside what this procedure reads."""
+_MAX_SHIFT = 62
 
 
 def equal(before: Term, after: Term, ranges: Ranges) -> bool:
     """Whether the normal forms of both terms are the same; False is no answer.
 
-    A division whose divisor may be zero is admitted on the right only if the left has the same one.
+    A division whose divisor may be zero, or a shift by what may be negative, is admitted on the right only if the left
+    has the same one.
     """
-    reader = _Reader(ranges)
     try:
-        reader.mark(before)
-        reader.mark(after)
-        first = reader.form(before)
-        partial, reader.partial = reader.partial, set()
-        if first != reader.form(after):
-            return False
-        # What may lack a value on the right must lack it on the left at the same points, outside any branch.
-        return reader.partial <= partial and not (reader.partial and reader.branches)
-    except (_NoForm, RecursionError):
+        return any(_same(before, after, ranges, nested) for nested in (False, True))
+    except (NoForm, RecursionError):
         return False
 
 
-class _Reader:
+def _same(before: Term, after: Term, ranges: Ranges, nested: bool) -> bool:
+    reader = _Reader(ranges)
+    reader.nested = nested
+    reader.mark(before)
+    reader.mark(after)
+    first = reader.form(before)
+    partial, reader.partial = reader.partial, set()
+    if first != reader.form(after):
+        return False
+    # What may lack a value on the right must lack it on the left at the same points, outside any branch.
+    return reader.partial <= partial and not (reader.partial and reader.branches)
+
+
+class _Reader(Ordered):
     def __init__(self, ranges: Ranges) -> None:
-        self.ranges = ranges
-        self.whole: dict[str, tuple[int, int]] = {}
-        self.bits: dict[str, Form] = {}
-        self.marked: set[str] = set()
+        super().__init__(ranges)
         self.seen: set[int] = set()
         self.memo: dict[int, Form] = {}
-        self.bounds: dict[Key, tuple[int, int]] = {}
-        self.next_bit = 0
-        self.split: dict[Key, Form] = {}
-        self.partial: set[Key] = set()
-        self.branches = False
-        self.groups: list[tuple[int, int, int]] = []
 
     def mark(self, t: Term, below: bool = False) -> None:
         """Note the variables that occur under an operation on bits: those are written bit by bit everywhere."""
@@ -76,95 +66,6 @@ class _Reader:
             below = below or t[0] in _BITWISE
             for a in t[1:]:
                 self.mark(a, below)
-
-    # ---- forms
-
-    def make(self, constant: int, terms: dict[Key, int]) -> Form:
-        if len(terms) > _MAX_ATOMS:
-            raise _NoForm
-        return constant, frozenset([(k, c) for k, c in terms.items() if c])
-
-    def add(self, a: Form, b: Form, factor: int = 1) -> Form:
-        if not b[1]:
-            return a[0] + factor * b[0], a[1]
-        terms = dict(a[1])
-        for k, c in b[1]:
-            terms[k] = terms.get(k, 0) + factor * c
-        return self.make(a[0] + factor * b[0], terms)
-
-    def scale(self, a: Form, k: int) -> Form:
-        return (a[0] * k, frozenset([(key, c * k) for key, c in a[1]])) if k else (0, frozenset())
-
-    def interval(self, a: Form) -> tuple[int, int]:
-        lo = hi = a[0]
-        for k, c in a[1]:
-            low, high = (0, 1) if type(k) is int else self.bounds[k]
-            lo += min(c * low, c * high)
-            hi += max(c * low, c * high)
-        return lo, hi
-
-    def tight(self, a: Form) -> tuple[int, int]:
-        """Interval of a form that knows the true range of variables all of whose bits are there in proportion."""
-        terms = dict(a[1])
-        lo = hi = a[0]
-        for start, n, top in self.groups:
-            c = terms.get(1 << start, 0)
-            if n > 1 and c and all(terms.get(1 << (start + i)) == c << i for i in range(n)):
-                lo, hi = lo + min(0, c * top), hi + max(0, c * top)
-                for i in range(n):
-                    del terms[1 << (start + i)]
-        low, high = self.interval((0, frozenset(terms.items())))
-        return lo + low, hi + high
-
-    def opaque(self, key: Key, lo: int, hi: int) -> Form:
-        """An atom for a function of forms, with its interval."""
-        if lo == hi:
-            return lo, frozenset()
-        if lo == 0 and hi == 1:
-            # A truth value is a bit like any other.
-            if key not in self.split:
-                self.split[key] = self._fresh(0, 1)
-            return self.split[key]
-        known = self.bounds.get(key)
-        self.bounds[key] = (max(lo, known[0]), min(hi, known[1])) if known else (lo, hi)
-        return 0, frozenset(((key, 1),))
-
-    def variable(self, name: str) -> Form:
-        known = self.bits.get(name)
-        if known is None:
-            lo, hi = self.ranges[name]
-            if name in self.marked:
-                known = self._fresh(lo, hi)
-            else:
-                known = self.opaque(("var", name), lo, hi)
-            self.bits[name] = known
-        return known
-
-    def _fresh(self, lo: int, hi: int) -> Form:
-        n = (hi - lo).bit_length()
-        if n > _MAX_BITS:
-            raise _NoForm
-        start = self.next_bit
-        self.next_bit += n
-        self.groups.append((start, n, hi - lo))
-        return lo, frozenset([(1 << (start + i), 1 << i) for i in range(n)])
-
-    def in_bits(self, a: Form) -> Form:
-        """``a`` with bounded opaque atoms written as bits of their own."""
-        if all(type(k) is int for k, _ in a[1]):
-            return a
-        out: Form = (a[0], frozenset([(k, c) for k, c in a[1] if type(k) is int]))
-        for k, c in a[1]:
-            if type(k) is int:
-                continue
-            form = self.split.get(k)
-            if form is None:
-                lo, hi = self.bounds[k]
-                if k[0] == "var":
-                    raise _NoForm  # marked variables never get here
-                form = self.split[k] = self._fresh(lo, hi)
-            out = self.add(out, form, c)
-        return out
 
     # ---- terms
 
@@ -187,7 +88,7 @@ class _Reader:
             return self.scale(args[0], -1)
         method = getattr(self, f"_{op}", None)
         if method is None:
-            raise _NoForm
+            raise NoForm
         result: Form = method(*args)
         return result
 
@@ -198,13 +99,14 @@ class _Reader:
             return self.scale(a, b[0])
         # Whole variables and opaque atoms multiply out; bits would need products of parities.
         if any(type(k) is int for k, _ in (*a[1], *b[1])) or len(a[1]) * len(b[1]) > 64:
-            first, second = sorted((a, b), key=repr)
+            first, second = sorted((a, b), key=self.order_of)
             return self._product_atom(("mul", first, second), a, b)
         out = self.add(self.add(self.scale(a, b[0]), b, a[0]), (a[0] * b[0], frozenset()), -1)
-        for x, c in a[1]:
-            for y, d in b[1]:
+        for x, c in sorted(a[1], key=self.rank):
+            for y, d in sorted(b[1], key=self.rank):
                 factors = sorted(
-                    [*(x[1] if x[0] == "product" else (x,)), *(y[1] if y[0] == "product" else (y,))], key=repr
+                    [*(x[1] if x[0] == "product" else (x,)), *(y[1] if y[0] == "product" else (y,))],
+                    key=self.serial.__getitem__,
                 )
                 atom = self._product_atom(
                     ("product", tuple(factors)), (0, frozenset(((x, 1),))), (0, frozenset(((y, 1),)))
@@ -217,42 +119,19 @@ class _Reader:
         corners = [al * bl, al * bh, ah * bl, ah * bh]
         return self.opaque(key, min(corners), max(corners))
 
-    def _quotient(self, a: Form, k: int) -> tuple[Form, Form]:
-        """``(q, r)`` with ``a = k*q + r`` and ``0 <= r < k``."""
-        whole: dict[Key, int] = {}
-        rest: dict[Key, int] = {}
-        for key, c in a[1]:
-            q, r = divmod(c, k)
-            if q:
-                whole[key] = q
-            if r:
-                rest[key] = r
-        quotient = self.make(a[0] // k, whole)
-        left = self.make(a[0] % k, rest)
-        lo, hi = self.interval(left)
-        if lo < 0 or hi >= k:
-            lo, hi = self.tight(left)
-        if lo // k != hi // k:
-            # Name the quotient of what is left.
-            inner = self.opaque(("div", left, k), lo // k, hi // k)
-            return self.add(quotient, inner), self.add(left, inner, -k)
-        if lo // k:
-            return (quotient[0] + lo // k, quotient[1]), (left[0] - k * (lo // k), left[1])
-        return quotient, left
-
     def _div(self, a: Form, b: Form) -> Form:
         if b[1]:
             return self._general("div", a, b)
         if b[0] <= 0:
-            raise _NoForm
-        return self._quotient(self.in_bits(a), b[0])[0]
+            raise NoForm
+        return self.divided(a, b[0])[0]
 
     def _mod(self, a: Form, b: Form) -> Form:
         if b[1]:
             return self.add(a, self._mul(b, self._general("div", a, b)), -1)
         if b[0] <= 0:
-            raise _NoForm
-        return self._quotient(self.in_bits(a), b[0])[1]
+            raise NoForm
+        return self.divided(a, b[0])[1]
 
     def _general(self, op: str, a: Form, b: Form) -> Form:
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
@@ -265,23 +144,38 @@ class _Reader:
 
     def _tdiv(self, a: Form, b: Form) -> Form:
         if self.interval(a)[0] < 0:
-            raise _NoForm
+            raise NoForm
         return self._div(a, b)
 
     def _tmod(self, a: Form, b: Form) -> Form:
         if self.interval(a)[0] < 0:
-            raise _NoForm
+            raise NoForm
         return self._mod(a, b)
 
     def _shl(self, a: Form, b: Form) -> Form:
-        if b[1] or not 0 <= b[0] <= 4096:
-            raise _NoForm
+        if b[1]:
+            return self._shifted("shl", a, b)
+        if not 0 <= b[0] <= 4096:
+            raise NoForm
         return self.scale(a, 1 << b[0])
 
     def _shr(self, a: Form, b: Form) -> Form:
-        if b[1] or not 0 <= b[0] <= 4096:
-            raise _NoForm
-        return self._quotient(self.in_bits(a), 1 << b[0])[0]
+        if b[1]:
+            return self._shifted("shr", a, b)
+        if not 0 <= b[0] <= 4096:
+            raise NoForm
+        return self.divided(a, 1 << b[0])[0]
+
+    def _shifted(self, op: str, a: Form, b: Form) -> Form:
+        """A shift by a form; it has no value where the amount is negative."""
+        (al, ah), (bl, bh) = self.interval(a), self.interval(b)
+        if bl < 0:
+            self.partial.add((op, a, b))
+        if op == "shr":
+            return self.opaque((op, a, b), min(al, -1) if al < 0 else 0, max(ah, 0))
+        if bh > _MAX_SHIFT:
+            raise NoForm
+        return self.opaque((op, a, b), min(al << max(bh, 0), 0), max(ah << max(bh, 0), 0))
 
     def _apart(self, a: Form, b: Form) -> bool:
         """Whether one operand is a multiple of a power of two above the other, which is not negative."""
@@ -300,20 +194,20 @@ class _Reader:
         for key, c in a[1]:
             size = abs(c)
             if type(key) is not int or size & (size - 1):
-                raise _NoForm
+                raise NoForm
             place = size.bit_length() - 1
             if place in out:
-                raise _NoForm
+                raise NoForm
             out[place] = (key, int(c < 0))
             if c < 0:
                 constant -= size
         if constant < 0:
-            raise _NoForm
+            raise NoForm
         place = 0
         while constant:
             if constant & 1:
                 if place in out:
-                    raise _NoForm
+                    raise NoForm
                 out[place] = (0, 1)
             constant >>= 1
             place += 1
@@ -335,43 +229,52 @@ class _Reader:
         a, b = self.in_bits(a), self.in_bits(b)
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         if al < 0 or bl < 0:
-            raise _NoForm
+            raise NoForm
         # Above the bits of the smaller operand nothing happens to the larger one.
         if ah < bh:
             a, b, bh = b, a, ah
         k = 1 << bh.bit_length()
-        high, low = self._quotient(a, k)
+        high, low = self.quotient(a, k)
         try:
             x, y = self._places(low), self._places(b)
-        except _NoForm:
-            return self.add(self.opaque(("xor", frozenset((low, b))), 0, k - 1), high, k)
+        except NoForm:
+            found = self._carrying(a, b)
+            return found or self.add(self.opaque(("xor", frozenset((low, b))), 0, k - 1), high, k)
         for place, (parity, flipped) in y.items():
             p, f = x.pop(place, (0, 0))
             if p ^ parity or f ^ flipped:
                 x[place] = (p ^ parity, f ^ flipped)
         return self.add(self._from_places(x), high, k)
 
+    def _carrying(self, a: Form, b: Form) -> Form | None:
+        """Exclusive or of sums that carry: what lies under the lowest bit of either stays as it is."""
+        for x, y in ((a, b), (b, a)):
+            shift = min([m & -m for m in (y[0], *[c for _, c in y[1]]) if m])
+            if shift > 1:
+                high, low = self.quotient(x, shift)
+                return self.add(low, self._xor(high, (y[0] // shift, frozenset([(k, c // shift) for k, c in y[1]]))), shift)
+        return None
+
     def _and(self, a: Form, b: Form) -> Form:
         if not a[1]:
             a, b = b, a
         if b[1]:
-            return (0, frozenset()) if self._apart(a, b) else self._and_or("and", a, b)
+            return ZERO if self._apart(a, b) else self._and_or("and", a, b)
         lo, hi = self.interval(a)
         if lo >= 0 and b[0] >= 0 and (b[0] + 1) & b[0] == 0 and hi <= b[0]:
             return a
-        a = self.in_bits(a)
         mask = b[0]
         if mask < 0:
             # a & ~m = a - (a & m)
             return self.add(a, self._and(a, (~mask, frozenset())), -1)
-        out: Form = (0, frozenset())
+        out: Form = ZERO
         place = 0
         while mask:
             skip = (mask & -mask).bit_length() - 1
             mask >>= skip
             place += skip
             length = (~mask & -~mask).bit_length() - 1
-            field = self._quotient(self._quotient(a, 1 << place)[0], 1 << length)[1]
+            field = self.divided(self.divided(a, 1 << place)[0] if place else a, 1 << length)[1]
             out = self.add(out, field, 1 << place)
             mask >>= length
             place += length
@@ -385,14 +288,14 @@ class _Reader:
         if a == b:
             return a
         if self.interval(a)[0] < 0 or self.interval(b)[0] < 0:
-            raise _NoForm
+            raise NoForm
         try:
             x, y = self._places(a), self._places(b)
-        except _NoForm:
+        except NoForm:
             top = min(self.interval(a)[1], self.interval(b)[1])
             return self.opaque((op, frozenset((a, b))), 0, top)
         both: dict[int, tuple[int, int]] = {}
-        out: Form = (0, frozenset())
+        out: Form = ZERO
         for place in sorted(set(x) & set(y)):
             (p, f), (q, g) = x[place], y[place]
             if p == q:
@@ -403,98 +306,10 @@ class _Reader:
             elif q == 0:
                 both[place] = (p, f)
             else:
-                atom = self.opaque(("bit-and", frozenset(((p, f), (q, g)))), 0, 1)
-                out = self.add(out, atom, 1 << place)
+                out = self.add(out, self.both(_literal(p, f), _literal(q, g)), 1 << place)
         return self.add(self._from_places(both), out)
 
-    # ---- order: functions of a difference, so that both sides may be moved about
 
-    def _positive(self, d: Form) -> Form:
-        lo, hi = self.interval(d)
-        if lo > 0:
-            return 1, frozenset()
-        if hi <= 0:
-            return 0, frozenset()
-        if lo == 0 and hi == 1:
-            return d
-        other = self.scale((d[0] - 1, d[1]), -1)
-        if _order(other) < _order(d):
-            return self.add((1, frozenset()), self.opaque(("positive", other), 0, 1), -1)
-        return self.opaque(("positive", d), 0, 1)
-
-    def _lt(self, a: Form, b: Form) -> Form:
-        return self._positive(self.add(b, a, -1))
-
-    def _le(self, a: Form, b: Form) -> Form:
-        d = self.add(b, a, -1)
-        return self._positive((d[0] + 1, d[1]))
-
-    def _eq(self, a: Form, b: Form) -> Form:
-        d = self.add(a, b, -1)
-        lo, hi = self.interval(d)
-        if lo > 0 or hi < 0:
-            return 0, frozenset()
-        if lo == hi == 0:
-            return 1, frozenset()
-        d = min(d, self.scale(d, -1), key=_order)
-        lo, hi = self.interval(d)
-        if (lo, hi) in ((0, 1), (-1, 0)):
-            return self.add((1, frozenset()), d, -1 if lo == 0 else 1)
-        return self.opaque(("zero", d), 0, 1)
-
-    def _ne(self, a: Form, b: Form) -> Form:
-        return self.add((1, frozenset()), self._eq(a, b), -1)
-
-    def _truth(self, a: Form) -> Form:
-        lo, hi = self.interval(a)
-        return a if 0 <= lo and hi <= 1 else self._ne(a, (0, frozenset()))
-
-    def _lnot(self, a: Form) -> Form:
-        return self.add((1, frozenset()), self._truth(a), -1)
-
-    def _land(self, a: Form, b: Form) -> Form:
-        a, b = self._truth(a), self._truth(b)
-        if a == b or not a[1]:
-            return b if a[0] or a == b else a
-        if not b[1]:
-            return a if b[0] else b
-        return self.opaque(("all", frozenset((a, b))), 0, 1)
-
-    def _lor(self, a: Form, b: Form) -> Form:
-        return self._lnot(self._land(self._lnot(a), self._lnot(b)))
-
-    def _smaller(self, d: Form) -> Form:
-        """``min(0, d)``, written for one of ``d`` and ``-d``: min(0, d) = d + min(0, -d)."""
-        lo, hi = self.interval(d)
-        if lo >= 0:
-            return 0, frozenset()
-        if hi <= 0:
-            return d
-        other = self.scale(d, -1)
-        if _order(other) < _order(d):
-            return self.add(d, self.opaque(("min0", other), -hi, 0))
-        return self.opaque(("min0", d), lo, 0)
-
-    def _min(self, a: Form, b: Form) -> Form:
-        return self.add(a, self._smaller(self.add(b, a, -1)))
-
-    def _max(self, a: Form, b: Form) -> Form:
-        return self.add(b, self._smaller(self.add(b, a, -1)), -1)
-
-    def _select(self, c: Form, a: Form, b: Form) -> Form:
-        self.branches = True
-        c = self._truth(c)
-        if not c[1]:
-            return a if c[0] else b
-        other = self.add((1, frozenset()), c, -1)
-        if _order(other) < _order(c):
-            a, b, c = b, a, other
-        d = self.add(a, b, -1)
-        if not d[1]:
-            return self.add(b, c, d[0])
-        lo, hi = self.interval(d)
-        return self.add(b, self.opaque(("if", c, d), min(lo, 0), max(hi, 0)))
-
-
-def _order(f: Form) -> tuple[int, list[str]]:
-    return f[0], sorted(repr(t) for t in f[1])
+def _literal(parity: int, flipped: int) -> Form:
+    """The form of one bit or its complement."""
+    return flipped, frozenset(((parity, -1 if flipped else 1),))
