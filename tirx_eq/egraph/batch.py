@@ -7,8 +7,9 @@ and for the command line's ``--jsonl``, where every row has variables of its own
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..errors import TirxError
 from ..ir.index import EvaluationError, Ranges, Term, variables_checked
@@ -44,17 +45,30 @@ def simplify_rows(
 
     ``optimal`` adds strength-reduced forms and extracts exactly, piece by piece.
     """
-    work = _Batch(table, optimal)
-    results: list[Simplified | TirxError | None] = []
-    for term, ranges in rows:
-        try:
-            work.add(term, ranges)
-            results.append(None)
-        except TirxError as error:
-            work.skip()
-            results.append(error)
-    work.solve(budget)
-    return [work.finish(i, check_result) if r is None else r for i, r in enumerate(results)]
+    with _collector_paused():
+        work = _Batch(table, optimal)
+        results: list[Simplified | TirxError | None] = []
+        for term, ranges in rows:
+            try:
+                work.add(term, ranges)
+                results.append(None)
+            except TirxError as error:
+                work.skip()
+                results.append(error)
+        work.solve(budget)
+        return [work.finish(i, check_result) if r is None else r for i, r in enumerate(results)]
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection inside: terms, forms and e-nodes are trees, and collecting among them takes a fifth of the time."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class _Batch:
@@ -75,7 +89,8 @@ class _Batch:
 
     def add(self, term: Term, ranges: Ranges) -> None:
         root = self.terms.add(term)
-        names = self.terms.names(root)
+        numbers, names = self.terms.reach(root)
+        self.terms.cost(root, numbers)
         for name in names:
             bounds = ranges.get(name)
             if bounds is None or bounds[0] > bounds[1]:
@@ -84,7 +99,7 @@ class _Batch:
         parts: list[Part] = []
         back: dict[int, str] = {}
         try:
-            form = self.normal.form(self._encode(root, names, ranges, back))
+            form = self.normal.form(self._encode(numbers, names, ranges, back))
             parts = self.cutter.cut(form)
             if self.optimal and form[0] and len(parts) == 1:
                 # The constant may cancel inside the only part; the memo is worth less than the operation.
@@ -100,33 +115,26 @@ class _Batch:
                 self.jobs[part.piece] = None
         self.rows.append((term, ranges, root, form, parts, back))
 
-    def _encode(self, root: int, names: Sequence[str], ranges: Ranges, back: dict[int, str]) -> int:
-        """Source node of a term, its variables numbered in the order met so that rows of one shape share all work."""
+    def _encode(self, numbers: Sequence[int], names: Sequence[str], ranges: Ranges, back: dict[int, str]) -> int:
+        """Source node of a term, its variables numbered in the order met so that rows of one shape share all work.
+
+        ``numbers`` are its subterms, operands first; the last is the term.
+        """
         memo: dict[int, int] = {}
+        source, keys = self.source, self.terms.keys
         for i, name in enumerate(names):
             lo, hi = ranges[name]
             alias = f"v{i}:{lo}:{hi}"
-            number = self.terms.add(name)
-            memo[number] = self.source.variable(alias, lo, hi)
+            memo[self.terms.add(name)] = source.variable(alias, lo, hi)
             if lo < hi:
                 back[self.target.node("V", alias, lo, hi)] = name
-        keys = self.terms.keys
-        stack = [root]
-        while stack:
-            n = stack[-1]
-            if n in memo:
-                stack.pop()
-                continue
+        for n in numbers:
             key = keys[n]
-            if type(key) is not tuple:
-                memo[n] = self.source.number(key)
-                continue
-            waiting = [a for a in key[1:] if a not in memo]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            memo[n] = self.source.apply(key[0], [memo[a] for a in key[1:]], key[0])
-        return memo[root]
+            if type(key) is tuple:
+                memo[n] = source.apply(key[0], [memo[a] for a in key[1:]], key[0])
+            elif type(key) is int:
+                memo[n] = source.number(key)
+        return memo[numbers[-1]]
 
     def solve(self, budget: Budget) -> None:
         """Run the e-graph on the pieces not known yet and remember the results."""

@@ -96,29 +96,37 @@ class Encoder:
 
     def apply(self, op: str, args: list[int], where: Term = 0) -> int:
         """Node of one operation of the neutral form."""
+        keys = self.keys
+        if len(args) == 2:
+            a, b = args
+            x = keys[a][1] if keys[a][0] == "K" else None
+            y = keys[b][1] if keys[b][0] == "K" else None
+            if x is not None:
+                if y is not None:
+                    return self._folded(op, [x, y], where)
+                if op in _COMMUTE:
+                    a, b, x, y = b, a, y, x
+            if y is not None:
+                special = _WITH_CONSTANT.get(op)
+                if special is not None:
+                    return special(self, a, y, where)
+            if op == "sub":
+                return self.node("Add", a, self.with_k("MulK", b, -1)) if x is None else self._minus(x, b)
+            return self.node(_NAMES[op], a, b)
         known = [self.constant(a) for a in args]
-        if op != "select" and all(k is not None for k in known):
-            try:
-                return self.number(SCALAR[op](*known))
-            except EvaluationError as error:
-                raise EvaluationError(f"{error.message} in {show(where, limit=120)}") from None
-        if op == "neg":
-            return self.with_k("MulK", args[0], -1)
-        if op == "lnot":
-            return self.node("LNot", args[0])
         if op == "select":
             if known[0] is not None:
                 return args[1] if known[0] else args[2]
             return self.node("Sel", *args)
-        a, b = args
-        x, y = known
-        if op in ("add", "mul", "and", "or", "xor") and x is not None:
-            a, b, x, y = b, a, y, x
-        if y is not None and op in _WITH_CONSTANT:
-            return _WITH_CONSTANT[op](self, a, y, where)
-        if op == "sub":
-            return self.node("Add", a, self.with_k("MulK", b, -1)) if x is None else self._minus(x, b)
-        return self.node(_NAMES[op], a, b)
+        if known[0] is not None:
+            return self._folded(op, known, where)
+        return self.with_k("MulK", args[0], -1) if op == "neg" else self.node("LNot", args[0])
+
+    def _folded(self, op: str, known: list[int | None], where: Term) -> int:
+        try:
+            return self.number(SCALAR[op](*known))
+        except EvaluationError as error:
+            raise EvaluationError(f"{error.message} in {show(where, limit=120)}") from None
 
     def _minus(self, k: int, b: int) -> int:
         negative = self.with_k("MulK", b, -1)
@@ -184,6 +192,8 @@ _WITH_CONSTANT = {
     "shr": lambda e, a, k, w: e.with_k("DivK", a, _amount(k, w)),
 }
 
+
+_COMMUTE = frozenset({"add", "mul", "and", "or", "xor"})
 
 FACTS = ("lt", "le", "eq", "al")
 """Kinds of assumption: first below second, first at most second, both the same, first a multiple of a number."""

@@ -82,43 +82,30 @@ class TermTable:
         self.own.append(own)
         return n
 
-    def cost(self, root: int) -> int:
-        """Cost of the DAG of one term; equals ``cost.cost``."""
-        known = self._total.get(root)
-        if known is None:
-            seen = {root}
-            stack = [root]
-            known = 0
-            keys, own, value = self.keys, self.own, self.value
-            while stack:
-                n = stack.pop()
-                if value[n] is not None:
-                    continue
-                known += own[n]
-                key = keys[n]
-                if type(key) is tuple:
-                    for a in key[1:]:
-                        if a not in seen:
-                            seen.add(a)
-                            stack.append(a)
-            self._total[root] = known
-        return known
-
-    def names(self, root: int) -> list[str]:
-        """Variables of one term, in the order a left-to-right walk meets them."""
-        out: list[str] = []
+    def reach(self, root: int) -> tuple[list[int], list[str]]:
+        """Numbers of the subterms of one term, operands first, and its variables as a left-to-right walk meets them."""
+        names: list[str] = []
         seen = {root}
         stack = [root]
+        keys = self.keys
         while stack:
-            key = self.keys[stack.pop()]
+            key = keys[stack.pop()]
             if type(key) is tuple:
-                for a in reversed(key[1:]):
+                for a in key[:0:-1]:
                     if a not in seen:
                         seen.add(a)
                         stack.append(a)
             elif type(key) is str:
-                out.append(key)
-        return out
+                names.append(key)
+        return sorted(seen), names
+
+    def cost(self, root: int, reached: list[int] | None = None) -> int:
+        """Cost of the DAG of one term, whose subterms may be given; equals ``cost.cost``."""
+        known = self._total.get(root)
+        if known is None:
+            own = self.own
+            known = self._total[root] = sum([own[n] for n in (reached or self.reach(root)[0])])
+        return known
 
 
 def _fold(op: str, values: list[Any]) -> int | None:
