@@ -32,6 +32,10 @@ class Active:
     def all(launch: Launch) -> Active:
         return Active(np.ones(launch.threads, dtype=bool))
 
+    def knowing(self, var: Var) -> Active:
+        """The same, with a variable that has one value in all of them."""
+        return replace(self, uniform=self.uniform | {var})
+
     def threads(self) -> int:
         """How many threads execute (one per active warp if elected)."""
         return len(self.warps()) if self.elected else int(self.mask.sum())

@@ -170,8 +170,8 @@ class CallContext:
         return scope
 
     def lowest(self) -> dict[Var, np.ndarray]:
-        """Every variable that regions may depend on, at its lowest value."""
-        lows = {v: np.asarray(low) for v, (low, _) in self.ranges.items()}
+        """Every variable that regions may depend on, at zero or its value next to that."""
+        lows = {v: np.asarray(min(max(low, 0), high)) for v, (low, high) in self.ranges.items()}
         return lows | {v: np.asarray(0) for v in self.launch.special.values()}
 
     def term(self, e: Expr, scope: IndexScope) -> Term:

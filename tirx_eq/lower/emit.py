@@ -206,6 +206,7 @@ class Emitter:
 
     def _repeat(self, node: Repeat) -> None:
         with self.k.loop("while") as frame, self.scoped():
+            self.block(node.head)
             if node.condition is not None:
                 frame.break_if(~self.condition(node.condition))
             self.loops.append(frame)

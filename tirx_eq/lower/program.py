@@ -142,10 +142,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class Repeat:
-    """``body`` for ever, or as long as ``condition`` holds when one is given (tested before each round)."""
+    """``body`` for ever, or as long as ``condition`` holds when one is given (tested before each round, after ``head``)."""
 
     body: Block
     condition: Expr | None = None
+    head: Block = ()
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,8 @@ def walk(block: Block) -> Iterator[Node]:
             yield from walk(node.then)
             yield from walk(node.orelse)
         elif isinstance(node, (Loop, Repeat)):
+            if isinstance(node, Repeat):
+                yield from walk(node.head)
             yield from walk(node.body)
 
 

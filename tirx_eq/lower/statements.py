@@ -6,7 +6,8 @@ Tile primitive calls become :class:`TileCall` nodes first, since their lowerings
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LoweringError, TirxError
@@ -17,6 +18,7 @@ from ..ir import (
     Bind,
     Break,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     Call,
     Continue,
@@ -27,6 +29,7 @@ from ..ir import (
     IfThenElse,
     IntImm,
     PrimFunc,
+    PrimType,
     Ramp,
     Return,
     ScopeIdDefStmt,
@@ -42,7 +45,9 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.index import names
 from ..ir.index_ir import dtype_range
+from ..ir.node import replace as replace_node
 from .active import Active, narrow, with_loop
+from .agreement import agree
 from .context import CallContext, call_context
 from .expand import expand
 from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, program_of
@@ -62,7 +67,9 @@ from .program import (
     TileCall,
     Wait,
 )  # fmt: skip
+from .scalars import Fact, Facts, Scalars
 from .scope import bounds, new_scope
+from .snapshots import replace_reads
 from .storage import Root, Storage, at_rank
 from .threads import Launch
 
@@ -71,11 +78,18 @@ MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
 
 @dataclass
 class Place:
-    """What holds where a statement stands: variables' values, ranges of what they are made of, active threads."""
+    """What holds where a statement stands: variables' values, ranges of what they are made of, active threads.
+
+    ``facts`` are those about scalars in registers; ``snapshots`` gives for some of them an expression that has the
+    scalar's present value and keeps it; ``pending`` are definitions that must come before the statement.
+    """
 
     environment: dict[Var, Expr]
     ranges: dict[Var, tuple[int, int]]
     active: Active
+    facts: Facts = field(default_factory=dict)
+    snapshots: dict[Var, Expr] = field(default_factory=dict)
+    pending: list[Node] = field(default_factory=list)
 
 
 class Lowerer:
@@ -88,6 +102,7 @@ class Lowerer:
         self.target = target
         self.contexts: list[CallContext] = []
         self.ranges: dict[Var, tuple[int, int]] = {}
+        self.scalars = Scalars(func, launch)
 
     def run(self) -> Block:
         place = Place(dict(self.launch.ids), {}, Active.all(self.launch))
@@ -100,7 +115,10 @@ class Lowerer:
                 handler = _HANDLERS.get(type(s))
                 if handler is None:
                     raise LoweringError(f"a {type(s).__name__} can't be lowered")
-                nodes += handler(self, s, place)
+                place.facts = self.scalars.before(s)
+                made = handler(self, s, place)
+                nodes += [*place.pending, *made]
+                place.pending.clear()
             except TirxError as error:
                 raise error.at(s.span) from None
         return tuple(nodes)
@@ -108,7 +126,48 @@ class Lowerer:
     # -- expressions -----------------------------------------------------------------------------------------------
 
     def resolve(self, e: Expr, place: Place) -> Expr:
-        return substitute(e, place.environment)
+        return self._settled(substitute(e, place.environment), place)
+
+    def _settled(self, node: Any, place: Place) -> Any:
+        """``node`` with scalars in registers replaced by expressions that keep the present value."""
+        return replace_reads(node, lambda read: self._snapshot(read, place))
+
+    def _snapshot(self, read: BufferLoad | Call, place: Place) -> Expr | None:
+        if isinstance(read, Call):
+            return self.launch.flat_tid() if read.op.name == "tirx.cuda.thread_rank" else None
+        data = read.buffer.data
+        if data not in self.scalars.tracked or data not in place.facts:
+            return None
+        if data not in place.snapshots:
+            buffer, fact = self.scalars.tracked[data], place.facts[data]
+            place.snapshots[data] = self._defined(place, buffer.name, BufferLoad(buffer, (const(0),)), fact)
+        return place.snapshots[data]
+
+    def _defined(self, place: Place, name: str, value: Expr, fact: Fact) -> Expr:
+        """A variable for what ``value`` is now; a constant if that is known."""
+        if fact.low == fact.high:
+            return const(fact.low, value.dtype)
+        var = Var(name, PrimType(value.dtype))
+        place.ranges[var] = self.ranges[var] = (fact.low, fact.high)
+        if agree(fact.classes, place.active):
+            place.active = place.active.knowing(var)
+        place.pending.append(Define(var, value, (fact.low, fact.high)))
+        return var
+
+    def _inside(self, place: Place, body: Stmt, active: Active, changed: Collection[Var] = ()) -> Place:
+        """The place where ``body`` starts, a branch or a loop's round; the loop may have changed some scalars before."""
+        inner = _inner(place, active)
+        facts = self.scalars.before(body)
+        for data in list(inner.snapshots):
+            # What a condition has told is worth another variable, with the narrower range.
+            if data in changed or facts.get(data) != place.facts.get(data):
+                del inner.snapshots[data]
+        return inner
+
+    def _forget(self, place: Place, s: Stmt) -> None:
+        """After ``s``, which may have stored scalars on some way through it."""
+        for data in self.scalars.written(s):
+            place.snapshots.pop(data, None)
 
     def memory(self, load: BufferLoad, place: Place, rank: Expr | None = None) -> Memory:
         """The element's place; with ``rank``, in the shared memory of that CTA of the cluster."""
@@ -163,6 +222,12 @@ class Lowerer:
             return [n for k in range(dt.lanes(s.value.dtype)) for n in self._store_lane(s, k, place)]
         value = self.resolve(s.value, place)
         at = self.memory(BufferLoad(s.buffer, s.indices), place)
+        data = s.buffer.data
+        if data in self.scalars.tracked:
+            place.snapshots.pop(data, None)
+            fact, (low, high) = self.scalars.fact(s.value, place.facts), dtype_range(s.buffer.dtype)
+            if low <= fact.low and fact.high <= high:
+                value = place.snapshots[data] = value if isinstance(value, IntImm) else self._defined(place, data.name, value, fact)
         return [Store(at, s.buffer.dtype, value)]
 
     def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:
@@ -193,11 +258,15 @@ class Lowerer:
         if isinstance(condition, IntImm):
             taken = s.then_case if condition.value else s.else_case
             return list(self.block(taken, place)) if taken is not None else []
-        then = self.block(s.then_case, _inner(place, narrow(place.active, condition, self.launch)))
-        orelse: Block = ()
-        if s.else_case is not None:
-            orelse = self.block(s.else_case, _inner(place, narrow(place.active, condition, self.launch, False)))
-        return [If(condition, then, orelse)]
+        branches: list[Block] = []
+        for body, holds in ((s.then_case, True), (s.else_case, False)):
+            if body is None:
+                branches.append(())
+                continue
+            active = narrow(place.active, condition, self.launch, holds)
+            branches.append(self.block(body, self._inside(place, body, active)))
+        self._forget(place, s)
+        return [If(condition, *branches)]
 
     def for_(self, s: For, place: Place) -> list[Node]:
         start, extent = self.resolve(s.min, place), self.resolve(s.extent, place)
@@ -215,16 +284,24 @@ class Lowerer:
                 raise LoweringError("break and continue are not lowered in unrolled loops", hint="use Tx.serial")
             nodes: list[Node] = []
             for value in range(low, low + count, by):
-                inner = _inner(place, place.active)
+                inner = self._inside(place, s.body, place.active)
                 inner.environment[s.loop_var] = const(value, s.loop_var.dtype)
                 nodes += self.block(s.body, inner)
+                self._forget(place, s)
             return nodes
-        inner = _inner(place, with_loop(place.active, s.loop_var, (start, extent, step), self.launch))
+        fact = self.scalars.before(s.body).get(s.loop_var)
+        active = with_loop(place.active, s.loop_var, (start, extent, step), self.launch)
+        if fact is not None:
+            agreed = agree(fact.classes, place.active)
+            active = active.knowing(s.loop_var) if agreed else replace(active, data_dependent=True)
+        inner = self._inside(place, s.body, active, self.scalars.written(s))
         limits = dtype_range(s.loop_var.dtype)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
         inner.ranges[s.loop_var] = self.ranges[s.loop_var] = limits
-        return [Loop(s.loop_var, start, start + extent, step, self.block(s.body, inner))]
+        body = self.block(s.body, inner)
+        self._forget(place, s)
+        return [Loop(s.loop_var, start, start + extent, step, body)]
 
     def _indexes_registers(self, s: For) -> bool:
         """Whether the loop variable chooses a register: then the loop must be unrolled."""
@@ -244,8 +321,14 @@ class Lowerer:
         return found
 
     def while_(self, s: While, place: Place) -> list[Node]:
-        inner = _inner(place, place.active)
-        return [Repeat(self.block(s.body, inner), self.resolve(s.condition, place))]
+        test = self._inside(place, s, place.active, self.scalars.written(s))
+        test.facts = self.scalars.head(s)
+        condition = self.resolve(s.condition, test)
+        head = tuple(test.pending)
+        active = narrow(place.active, condition, self.launch)
+        body = self.block(s.body, self._inside(test, s.body, active))
+        self._forget(place, s)
+        return [Repeat(body, condition, head)]
 
     def jump(self, s: Stmt, place: Place) -> list[Node]:
         return [Jump("break" if isinstance(s, Break) else "continue")]
@@ -258,9 +341,27 @@ class Lowerer:
     def assert_(self, s: AssertStmt, place: Place) -> list[Node]:
         return [If(self.resolve(s.condition, place), (), (Instruction("trap"),))]
 
+    def _fixed_regions(self, s: TilePrimitiveCall, place: Place) -> TilePrimitiveCall:
+        """The call with whatever its regions read from memory read once, before it."""
+        found: dict[BufferLoad, Expr] = {}
+
+        def fix(load: BufferLoad | Call) -> Expr | None:
+            if isinstance(load, Call):
+                return None
+            if load not in found:
+                value = self.resolve(load, place)
+                found[load] = self._defined(place, f"{load.buffer.name}_at", value, self.scalars.unknown(load.dtype))
+            return found[load]
+
+        args = tuple(replace_reads(a, fix) if isinstance(a, BufferRegion) else a for a in s.args)
+        return replace_node(s, args=args)
+
     def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
+        s = self._settled(s, place)
         if (parts := expand(s)) is not None:
-            return [node for part in parts for node in self.block(part, place)]
+            pending, place.pending = place.pending, []
+            return [*pending, *(node for part in parts for node in self.block(part, place))]
+        s = self._fixed_regions(s, place)
         for region in s.regions():
             self.storage.root(region.buffer)
             if region.const_extents() is None:
@@ -273,7 +374,7 @@ class Lowerer:
 
 
 def _inner(place: Place, active: Active) -> Place:
-    return Place(dict(place.environment), dict(place.ranges), active)
+    return Place(dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots))
 
 
 def _is_plain_index(e: Expr) -> bool:

@@ -121,6 +121,8 @@ class ValueCode:
             return self.variable(e)
         if isinstance(e, BufferLoad):
             return self.load(e)
+        if is_index(e) and not self._is_opaque(e):
+            return self.register(e)
         if isinstance(e, Cast):
             return self.cast(e)
         if isinstance(e, Select):
@@ -139,8 +141,6 @@ class ValueCode:
         if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", left, right)  # type: ignore[attr-defined]
-        if is_index(e) and not self._is_opaque(e):
-            return self.register(e)
         raise LoweringError(f"a {type(e).__name__} of {e.dtype} is not lowered", span=e.span)
 
     def variable(self, var: Var) -> Reg:

@@ -1,0 +1,397 @@
+"""What is known about scalars held in registers (``x: Tx.int32``, pipeline states) wherever a statement stands.
+
+An abstract interpretation of the function: each scalar has an interval and classes of threads that hold the same value.
+Conditions narrow intervals, loops are iterated to a fixed point (upwards over the constants of the
+program, then twice down again), assignments beyond the dtype give the dtype's range, since registers wrap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    AllocBuffer,
+    And,
+    AttrStmt,
+    Bind,
+    Break,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Continue,
+    DeclBuffer,
+    Expr,
+    For,
+    IfThenElse,
+    IntImm,
+    Not,
+    Or,
+    PrimFunc,
+    Return,
+    SeqStmt,
+    Stmt,
+    TilePrimitiveCall,
+    Var,
+    While,
+    post_order_visit,
+)  # fmt: skip
+from ..ir import dtype as dt
+from ..ir.index import evaluate_many, names
+from ..ir.index_ir import dtype_range
+from .active import Active, narrow, thread_points
+from .agreement import Classes, agree, chosen, classes_of, meet, scattered
+from .scope import bounds, new_scope
+from .threads import Launch
+
+#: rounds of a loop whose growing bounds are taken as they come, before they jump to constants of the program
+PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value is in ``low``..``high`` (inclusive), and the same in all threads of each of its classes."""
+
+    low: int
+    high: int
+    classes: Classes = None
+
+    def join(self, other: Fact) -> Fact:
+        """What holds of a value that is one or the other for all threads."""
+        return Fact(min(self.low, other.low), max(self.high, other.high), meet(self.classes, other.classes))
+
+
+Facts = dict[Var, Fact]
+
+
+@dataclass
+class _Frame:
+    """The loop being walked: facts where it is left by ``break``, and where a round ends by ``continue``."""
+
+    left: list[Facts] = field(default_factory=list)
+    again: list[Facts] = field(default_factory=list)
+
+
+class Scalars:
+    """Facts about a function's scalars.
+
+    A scalar is a local buffer of one 32- or 64-bit integer that is only loaded and stored; it is known by the ``data``
+    variable of its buffer.
+    """
+
+    def __init__(self, func: PrimFunc, launch: Launch) -> None:
+        self.launch = launch
+        self.tracked: dict[Var, Buffer] = {}
+        self._before: dict[int, Facts] = {}
+        self._heads: dict[int, Facts] = {}
+        self._written: dict[int, frozenset[Var]] = {}
+        self._apart = classes_of(np.arange(launch.threads))
+        constants: set[int] = set()
+        if self._survey(func, constants):
+            self._steps = sorted(constants)
+            self._run(func.body, self._ids(), None, Active.all(launch))
+
+    def before(self, s: Stmt) -> Facts:
+        """Facts wherever ``s`` is reached (no scalar without a value on every way there is among them)."""
+        return self._before.get(id(s), {})
+
+    def head(self, s: Stmt) -> Facts:
+        """Facts whenever the condition of the loop ``s`` is tested, or its loop variable takes a value."""
+        return self._heads.get(id(s), {})
+
+    def written(self, s: Stmt) -> frozenset[Var]:
+        """The scalars that ``s`` may store."""
+        if id(s) not in self._written:
+            found: set[Var] = set()
+
+            def look(node: Any) -> None:
+                if isinstance(node, BufferStore) and node.buffer.data in self.tracked:
+                    found.add(node.buffer.data)
+
+            post_order_visit(s, look)
+            self._written[id(s)] = frozenset(found)
+        return self._written[id(s)]
+
+    # -- which scalars ---------------------------------------------------------------------------------------------
+
+    def _survey(self, func: PrimFunc, constants: set[int]) -> bool:
+        """Find the scalars and the program's constants; False if a statement stands at two places of the function."""
+        views: dict[Var, set[int]] = {}
+        escaped: set[Var] = set()
+        count: dict[int, int] = {}
+
+        def statements(s: Any) -> None:
+            count[id(s)] = count.get(id(s), 0) + 1
+            for child in _inner_statements(s):
+                statements(child)
+
+        def look(node: Any) -> None:
+            if isinstance(node, AllocBuffer) and _is_scalar(node.buffer):
+                self.tracked[node.buffer.data] = node.buffer
+            if isinstance(node, (AllocBuffer, DeclBuffer)):
+                views.setdefault(node.buffer.data, set()).add(id(node.buffer))
+            if isinstance(node, Call) and node.op.name == "tirx.address_of" and isinstance(node.args[0], BufferLoad):
+                escaped.add(node.args[0].buffer.data)
+            if isinstance(node, TilePrimitiveCall):
+                escaped.update(r.buffer.data for r in node.regions())
+            if isinstance(node, IntImm):
+                constants.update((node.value - 1, node.value, node.value + 1))
+            if isinstance(node, Call):
+                escaped.update(a.data for a in node.args if isinstance(a, Buffer))
+
+        post_order_visit(func.body, look)
+        statements(func.body)
+        for data in list(self.tracked):
+            if data in escaped or len(views[data]) > 1:
+                del self.tracked[data]
+        if any(n > 1 for n in count.values()):
+            self.tracked.clear()
+        return bool(self.tracked)
+
+    def _ids(self) -> Facts:
+        facts: Facts = {}
+        for var, meaning in self.launch.ids.items():
+            scope = new_scope()
+            self.launch.declare(scope)
+            term = scope.term(meaning)
+            low, high = bounds(term, scope.ranges)
+            tid = {scope.name(v): r for r, v in self.launch.special.items() if r.startswith("tid.")}
+            if names(term) & set(tid):
+                points = thread_points(self.launch, tid) | {n: np.int64(0) for n in names(term) - set(tid)}
+                facts[var] = Fact(low, high, classes_of(np.broadcast_to(evaluate_many(term, points), self.launch.threads)))
+            else:
+                facts[var] = Fact(low, high)
+        return facts
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def fact(self, e: Expr, facts: Facts) -> Fact:
+        """What is known about the mathematical value of a scalar integer or bool expression."""
+        scope = new_scope()
+        classes: Classes = None
+        unknown = False
+
+        def look(node: Any) -> None:
+            nonlocal classes, unknown
+            if isinstance(node, BufferLoad):
+                known = facts.get(node.buffer.data) if node.buffer.data in self.tracked else None
+                unknown = unknown or known is None
+                if known is not None:
+                    scope.name(node, (known.low, known.high))
+                    classes = meet(classes, known.classes)
+            elif isinstance(node, Var) and node in facts:
+                scope.name(node, (facts[node].low, facts[node].high))
+                classes = meet(classes, facts[node].classes)
+            elif isinstance(node, Call) and not node.op.name.startswith(("tirx.bitwise", "tirx.shift")):
+                unknown = True
+
+        post_order_visit(e, look)
+        low, high = bounds(scope.term(e), scope.ranges)
+        return Fact(low, high, self._apart if unknown else classes)
+
+    def unknown(self, dtype: str) -> Fact:
+        """What is known about any value of a dtype."""
+        return Fact(*dtype_range(dtype), self._apart)
+
+    def agreed(self, e: Expr, facts: Facts, active: Active) -> bool:
+        """Whether an integer or bool expression is the same for all active threads."""
+        return _is_integer(e) and agree(self.fact(e, facts).classes, active)
+
+    def _kept(self, e: Expr, facts: Facts) -> Fact:
+        """The same after it was written to a register of the dtype."""
+        found = self.fact(e, facts)
+        low, high = dtype_range(e.dtype)
+        return found if low <= found.low and found.high <= high else Fact(low, high, found.classes)
+
+    def narrow(self, condition: Expr, facts: Facts, holds: bool) -> Facts:
+        """``facts`` where the condition has that truth value."""
+        if isinstance(condition, Not):
+            return self.narrow(condition.a, facts, not holds)
+        if (isinstance(condition, And) and holds) or (isinstance(condition, Or) and not holds):
+            return self.narrow(condition.b, self.narrow(condition.a, facts, holds), holds)
+        compare = _COMPARE.get(type(condition))
+        if compare is None or not _is_integer(condition.a):  # type: ignore[attr-defined]
+            return facts
+        a, b = condition.a, condition.b  # type: ignore[attr-defined]
+        op = compare if holds else _OPPOSITE[compare]
+        return self._compare(b, _FLIPPED[op], a, self._compare(a, op, b, facts))
+
+    def _compare(self, a: Expr, op: str, b: Expr, facts: Facts) -> Facts:
+        key = a.buffer.data if isinstance(a, BufferLoad) else a
+        if not isinstance(key, Var) or key not in facts or (isinstance(a, BufferLoad) and key not in self.tracked):
+            return facts
+        known, other = facts[key], self.fact(b, facts)
+        low, high = known.low, known.high
+        if op == "eq":
+            low, high = max(low, other.low), min(high, other.high)
+        elif op == "ne" and other.low == other.high:
+            low += low == other.low
+            high -= high == other.low
+        elif op in ("lt", "le"):
+            high = min(high, other.high - (op == "lt"))
+        elif op in ("gt", "ge"):
+            low = max(low, other.low + (op == "gt"))
+        # What can't be is never reached; an empty interval would only make trouble.
+        return {**facts, key: Fact(low, high, known.classes)} if low <= high else facts
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def _run(self, s: Stmt, facts: Facts, frame: _Frame | None, active: Active) -> Facts | None:
+        """Facts after ``s``, or None if what follows it is never reached."""
+        self._before[id(s)] = facts
+        if isinstance(s, SeqStmt):
+            after: Facts | None = facts
+            for inner in s.seq:
+                if after is None:
+                    break
+                after = self._run(inner, after, frame, active)
+            return after
+        if isinstance(s, Bind):
+            # What is bound keeps its mathematical value where it stands for its expression.
+            return {**facts, s.var: self.fact(s.value, facts)} if _is_integer(s.value) else facts
+        if isinstance(s, BufferStore) and s.buffer.data in self.tracked and _is_integer(s.value):
+            return {**facts, s.buffer.data: self._kept(s.value, facts)}
+        if isinstance(s, AttrStmt):
+            return self._run(s.body, facts, frame, active)
+        if isinstance(s, IfThenElse):
+            return self._branch(s, facts, frame, active)
+        if isinstance(s, (For, While)):
+            return self._loop(s, facts, active)
+        if isinstance(s, (Break, Continue)):
+            if frame is not None:
+                (frame.left if isinstance(s, Break) else frame.again).append(facts)
+            return None
+        return None if isinstance(s, Return) else facts
+
+    def _branch(self, s: IfThenElse, facts: Facts, frame: _Frame | None, active: Active) -> Facts | None:
+        agreed = self.agreed(s.condition, facts, active)
+        ways: list[Facts | None] = []
+        within: list[Active] = []
+        for body, holds in ((s.then_case, True), (s.else_case, False)):
+            start = self.narrow(s.condition, facts, holds)
+            within.append(active if agreed else narrow(active, s.condition, self.launch, holds))
+            ways.append(start if body is None else self._run(body, start, frame, within[-1]))
+        after = _join(ways)
+        if after is None or agreed:
+            return after
+        then, otherwise = ways
+        if then is None or otherwise is None or within[0].elected or within[0].data_dependent:
+            return self._scatter(after, s, active)
+        for k in self.written(s) & after.keys():
+            classes = chosen(within[0].mask, then[k].classes, otherwise[k].classes)
+            after[k] = Fact(after[k].low, after[k].high, classes)
+        return after
+
+    def _scatter(self, facts: Facts, s: Stmt, active: Active) -> Facts:
+        """Facts after ``s``, when it isn't known which of the active threads took which way through it."""
+        written = self.written(s)
+        return {
+            k: Fact(f.low, f.high, scattered(active.mask, f.classes)) if k in written else f for k, f in facts.items()
+        }
+
+    def _loop(self, s: For | While, entry: Facts, active: Active) -> Facts | None:
+        head, rounds = entry, 0
+        while True:
+            again = self._round(s, head, active)[0]
+            wider = head if again is None else _join([entry, again])
+            assert wider is not None
+            if rounds >= PATIENCE:
+                wider = {k: self._widen(head.get(k), f, k) for k, f in wider.items()}
+            rounds += 1
+            if wider == head:
+                break
+            head = wider
+        for _ in range(2):
+            again = self._round(s, head, active)[0]
+            head = _join([entry, again]) or entry
+        self._heads[id(s)] = head
+        _, left, agreed = self._round(s, head, active)
+        after = _join([self.narrow(s.condition, head, False) if isinstance(s, While) else head, *left])
+        return after if after is None or agreed else self._scatter(after, s, active)
+
+    def _round(self, s: For | While, head: Facts, active: Active) -> tuple[Facts | None, list[Facts], bool]:
+        """One round: (facts at its end, facts at every break, whether all threads do as many rounds)."""
+        frame = _Frame()
+        if isinstance(s, While):
+            agreed = self.agreed(s.condition, head, active)
+            inside = self.narrow(s.condition, head, True)
+            within = active if agreed else narrow(active, s.condition, self.launch)
+        else:
+            inside = self._counted(s, head)
+            agreed = agree(inside[s.loop_var].classes, active)
+            within = active if agreed else replace(active, data_dependent=True)
+        end = _join([self._run(s.body, inside, frame, within), *frame.again])
+        if end is not None and frame.again:
+            end = self._scatter(end, s, active)
+        return end, frame.left, agreed and not frame.left
+
+    def _counted(self, s: For, head: Facts) -> Facts:
+        start, extent = self.fact(s.min, head), self.fact(s.extent, head)
+        low, high = dtype_range(s.loop_var.dtype)
+        last = max(start.low, start.high + extent.high - 1)
+        return {**head, s.loop_var: Fact(max(low, start.low), min(high, last), meet(start.classes, extent.classes))}
+
+    def _widen(self, old: Fact | None, new: Fact, key: Var) -> Fact:
+        """``new``, with bounds that are still moving set to the next constant of the program."""
+        if old is None or (old.low <= new.low and new.high <= old.high):
+            return new
+        low, high = dtype_range(self.tracked[key].dtype if key in self.tracked else key.dtype)
+        if new.high > old.high:
+            at = bisect_left(self._steps, new.high)
+            high = min(high, self._steps[at]) if at < len(self._steps) else high
+        else:
+            high = new.high
+        if new.low < old.low:
+            at = bisect_right(self._steps, new.low)
+            low = max(low, self._steps[at - 1]) if at else low
+        else:
+            low = new.low
+        return Fact(low, high, new.classes)
+
+
+_COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+def _join(facts: list[Facts | None]) -> Facts | None:
+    """What holds in every one of these: facts about what has a value in all."""
+    reached = [f for f in facts if f is not None]
+    if not reached:
+        return None
+    out = dict(reached[0])
+    for other in reached[1:]:
+        out = {k: f.join(other[k]) for k, f in out.items() if k in other}
+    return out
+
+
+def _is_scalar(buffer: Buffer) -> bool:
+    return (
+        buffer.scope == "local"
+        and buffer.const_shape() == (1,)
+        and dt.kind(buffer.dtype) in ("int", "uint")
+        and dt.bits(buffer.dtype) in (32, 64)
+        and dt.lanes(buffer.dtype) == 1
+    )
+
+
+def _is_integer(e: Expr) -> bool:
+    return dt.kind(e.dtype) in ("int", "uint", "bool") and dt.lanes(e.dtype) == 1
+
+
+def _inner_statements(s: Stmt) -> tuple[Stmt, ...]:
+    if isinstance(s, SeqStmt):
+        return s.seq
+    if isinstance(s, IfThenElse):
+        return (s.then_case,) if s.else_case is None else (s.then_case, s.else_case)
+    return (s.body,) if isinstance(s, (For, While, AttrStmt)) else ()
