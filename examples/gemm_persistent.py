@@ -4,7 +4,7 @@ Neighbouring tiles are worked on at the same time, so that they share operands i
 from tile to tile: its state is a stage and a phase that flips whenever the ring starts again.
 """
 
-from tirx_eq.layout import S, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg
+from tirx_eq.layout import S, TileLayout, mma_shared_layout, tid_in_wg
 from tirx_eq.script import tirx as T
 from tirx_eq.script.lang import ClusterPersistentScheduler2D, PipelineState, TCGen05Bar, TMABar
 from tirx_eq.script.tirx import tile as Tx

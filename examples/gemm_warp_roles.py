@@ -5,7 +5,7 @@ an accumulator free again.  There are two accumulators, so the products of the n
 one to be written.
 """
 
-from tirx_eq.layout import S, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg
+from tirx_eq.layout import S, TileLayout, mma_shared_layout, tid_in_wg
 from tirx_eq.script import tirx as T
 from tirx_eq.script.lang import ClusterPersistentScheduler2D, MBarrier, PipelineState, TCGen05Bar, TMABar
 from tirx_eq.script.tirx import tile as Tx

@@ -60,6 +60,7 @@ def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points
     """
     scope = indices.scope
     used = {n for e in indices.roots(block) for n in names(scope.term(e))}
+    used |= {n for o in c.operands.values() for r in o.region.region for n in names(scope.term(c.resolve(r.min)))}
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
     seen = set()
     for pick in (lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi):

@@ -10,7 +10,8 @@ from ..ir import IntImm, Var, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
-from .conditions.gemm import Kind, cells, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
+from .conditions.gemm import Kind, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
+from .conditions.tmem_place import cells
 from .context import CallContext
 from .equation import Points, points_of
 from .indices import Indices
@@ -48,7 +49,7 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
     if len(multiplied) != shape.k // kind.k:
         return f"{len(multiplied)} multiplications for K = {shape.k}", 0
     tmem = c.operands["C"]
-    column = int(cells(tmem, tmem.places(c.lowest()))[0].min())
+    column = int(cells(tmem, tmem.places(at_point))[0].min())
     accumulate = const(c.call.operand("accum"))
     count = 0
     for step, (at, a, b, idesc, *factors, enable) in enumerate(multiplied):
@@ -62,7 +63,7 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
             return f"multiplication {step} {'adds to' if known[enable] else 'overwrites'} the accumulator", count
         for name, operand in (("A", a), ("B", b)):
             if isinstance(operand, Pointer):
-                problem = _tmem_operand(c, _address(operand, indices, values), step, kind.k)
+                problem = _tmem_operand(c, _address(operand, indices, values), step, kind.k, at_point)
             else:
                 problem = _shared_operand(c, name, MatrixDescriptor.decode(known[operand]), step, base, at_point)
             if problem:
@@ -135,10 +136,12 @@ def _shared_operand(
     return f"slice {step} of '{name}': element (row {i}, k {step * kind.k + j}) is read from byte {int(read[i, j])}"
 
 
-def _tmem_operand(c: CallContext, address: int, step: int, depth: int) -> str | None:
+def _tmem_operand(
+    c: CallContext, address: int, step: int, depth: int, at: dict[Var, np.ndarray]
+) -> str | None:
     """A in tensor memory: lane and cell of every element of the slice, from its address on."""
     a = c.operands["A"]
-    places = a.places(c.lowest())
+    places = a.places(at)
     cell, part = (v.reshape(a.shape)[:, step * depth : (step + 1) * depth] for v in cells(a, places))
     lane = places["TLane"].reshape(a.shape)[:, :1]
     row = np.arange(a.shape[0])[:, None]

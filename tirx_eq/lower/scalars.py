@@ -167,7 +167,7 @@ class Scalars:
             low, high = bounds(term, scope.ranges)
             tid = {scope.name(v): r for r, v in self.launch.special.items() if r.startswith("tid.")}
             if names(term) & set(tid):
-                points = thread_points(self.launch, tid) | {n: np.int64(0) for n in names(term) - set(tid)}
+                points = thread_points(self.launch, tid) | {n: np.asarray(0) for n in names(term) - set(tid)}
                 facts[var] = Fact(low, high, classes_of(np.broadcast_to(evaluate_many(term, points), self.launch.threads)))
             else:
                 facts[var] = Fact(low, high)

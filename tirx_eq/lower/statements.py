@@ -227,7 +227,9 @@ class Lowerer:
             place.snapshots.pop(data, None)
             fact, (low, high) = self.scalars.fact(s.value, place.facts), dtype_range(s.buffer.dtype)
             if low <= fact.low and fact.high <= high:
-                value = place.snapshots[data] = value if isinstance(value, IntImm) else self._defined(place, data.name, value, fact)
+                if not isinstance(value, IntImm):
+                    value = self._defined(place, s.buffer.name, value, fact)
+                place.snapshots[data] = value
         return [Store(at, s.buffer.dtype, value)]
 
     def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:

@@ -15,6 +15,7 @@ from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
 from .registry import coordinate, holds, in_space
+from .tmem_place import cells, moves_as_a_whole
 
 
 @dataclass(frozen=True)
@@ -197,12 +198,6 @@ def _a_k_major(c: CallContext) -> str | None:
     return "transA is set" if transposed(c, "A") else None
 
 
-def cells(o: Operand, places: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(32-bit column, element within it) of tensor-memory places: TCol counts elements of the buffer's dtype."""
-    bit = places["TCol"] * o.bits
-    return bit // 32, bit % 32 // o.bits
-
-
 def _accumulator_places(shape: Shape, group: int) -> tuple[np.ndarray, np.ndarray]:
     """Lane and column of D[m][n]: PTX ISA 9.7.16, data path layouts D (M = 128), F (64), A (256), B (pair of 64)."""
     m, n = shape.m, shape.n
@@ -220,6 +215,8 @@ def _accumulator(c: CallContext) -> str | None:
     places = d.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{d.buffer.name}' has no layout on TLane and TCol"
+    if (reason := moves_as_a_whole(c, d)) is not None:
+        return reason
     lane, column = _accumulator_places(mma_shape(c), cta_group(c))
     cell, part = cells(d, places)
     bad = np.flatnonzero((places["TLane"] != lane) | (cell - cell[0] != column) | (part != 0))
@@ -241,6 +238,8 @@ def _a_datapath(c: CallContext) -> str | None:
     places = a.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{a.buffer.name}' has no layout on TLane and TCol"
+    if (reason := moves_as_a_whole(c, a)) is not None:
+        return reason
     row, k = np.unravel_index(np.arange(a.size), a.shape)
     lane = row if a.shape[0] == 128 else row % 16 + 32 * (row // 16)
     first = places["TCol"][0]

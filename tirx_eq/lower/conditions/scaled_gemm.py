@@ -10,6 +10,7 @@ from ...ptx.descriptor import BlockScaledDescriptor
 from ..context import CallContext, Operand
 from .gemm import kind_of, mma_shape, transposed
 from .registry import holds, in_space
+from .tmem_place import fixed
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def scales(c: CallContext, name: str) -> list[Scales] | str:
         return f"'{o.name}' has extents {list(o.extents)}; {rows} rows of {steps * kind.scales} factors are needed"
     if not _in_every_quarter(o):
         return f"'{o.buffer.name}' is not in all four quarters of the lanes (a replica of 4 at 32 @ TLane)"
+    if not fixed(o):
+        return f"the factors in '{o.buffer.name}' must begin at a constant place"
     places = o.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{o.buffer.name}' has no layout on TLane and TCol"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..context import CallContext, Operand
-from .gemm import cells
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
+from .tmem_place import cells, moves_as_a_whole
 
 Array = np.ndarray
 
@@ -91,6 +91,8 @@ def fragment(c: CallContext) -> Fragment | str:
         return f"'{tmem.buffer.name}' has no layout on TLane and TCol"
     if "tid_in_wg" not in r and "laneid" not in r:
         return f"'{regs.buffer.name}' is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
+    if (reason := moves_as_a_whole(c, tmem)) is not None:
+        return reason
     column, part = cells(tmem, t)
     if part.any() or tmem.bits != 32:
         return f"elements of {tmem.bits} bits don't fill columns"

@@ -14,6 +14,7 @@ from ...ptx.descriptor import MatrixDescriptor, element_address
 from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ..context import CallContext, Operand
 from .registry import OPTIONS, holds_at
+from .tmem_place import fixed
 
 Array = np.ndarray
 
@@ -72,6 +73,8 @@ class Cells:
 
 def tmem_bytes(o: Operand, c: CallContext, shape: CopyShape) -> Cells | str:
     """The elements by row of the shape and byte of the lane, or why they don't fill rows and bytes."""
+    if not fixed(o):
+        return f"the destination in '{o.buffer.name}' must begin at a constant place"
     places = o.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{o.buffer.name}' has no layout on TLane and TCol"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...errors import LoweringError
-from ...ir import IntImm, Var, cast, const
-from ..conditions.gemm import cells, cta_group, instruction_descriptor, k_slices, kind_of, mma_shape
+from ...ir import Expr, IntImm, Var, cast, const
+from ..conditions.gemm import cta_group, instruction_descriptor, k_slices, kind_of, mma_shape
 from ..conditions.scaled_gemm import Scales, scaled_descriptor, scales
+from ..conditions.tmem_place import cells, first_column
 from ..context import CallContext
 from ..machine import B200, Price
 from ..mma_equation import matrix_equation
@@ -35,9 +36,14 @@ def _tmem_slices(c: CallContext, base: Var) -> list[Operand]:
     """Addresses of A's K slices in tensor memory; one instruction takes 8 columns."""
     a, kind = c.operands["A"], kind_of(c)
     assert kind is not None
-    first = int(cells(a, a.places(c.lowest()))[0].min())
+    first = first_column(c, a, int(cells(a, a.places(c.lowest()))[0].min()))
     columns = kind.k * a.bits // 32
     return [Pointer(base + (first + k * columns)) for k in range(mma_shape(c).k // kind.k)]
+
+
+def _accumulator_column(c: CallContext) -> Expr | int:
+    d = c.operands["C"]
+    return first_column(c, d, int(cells(d, d.places(c.lowest()))[0].min()))
 
 
 def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
@@ -53,10 +59,9 @@ def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
     else:
         left = _descriptors(c, "A", nodes)
     right = _descriptors(c, "B", nodes)
-    tmem = c.operands["C"]
-    load_base, base = tmem_base(c, tmem)
+    load_base, base = tmem_base(c, c.operands["C"])
     nodes.append(load_base)
-    at = Pointer(base + int(cells(tmem, tmem.places(c.lowest()))[0].min()))
+    at = Pointer(base + _accumulator_column(c))
     yes, first = _enables(c, nodes, len(left))
     opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}"
     for k, (a, b) in enumerate(zip(left, right)):
@@ -76,8 +81,7 @@ def emit_scaled(c: CallContext) -> Block:
         nodes.append(load)
         bases.append(base)
     d, a_base, b_base = bases
-    tmem = c.operands["C"]
-    at = Pointer(d + int(cells(tmem, tmem.places(c.lowest()))[0].min()))
+    at = Pointer(d + _accumulator_column(c))
     yes, first = _enables(c, nodes, len(left))
     opcode = f"tcgen05.mma.cta_group::1.kind::{kind.name}.block_scale.scale_vec::{kind.scales}X"
     factors = zip(_scales(c, "A"), _scales(c, "B"))

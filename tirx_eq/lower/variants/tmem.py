@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...errors import LoweringError
 from ...ir import Var
 from ..conditions.tmem import Fragment, fragment, tmem_and_registers, transfer_of
+from ..conditions.tmem_place import first_column
 from ..context import CallContext, Operand
 from ..indices import TMEM_BASE_RANGE
 from ..machine import Price
@@ -36,14 +37,14 @@ def _transfers(c: CallContext, code: int, loading: bool) -> Block:
     found, (tmem, regs) = _fragment(c), tmem_and_registers(c)
     load_base, base = tmem_base(c, tmem)
     starts = found.first_registers() if shape.lanes == 16 else {0: int(found.register.min())}
-    first, width = int(found.column.min()), int(found.column.max() - found.column.min()) + 1
+    first, width = first_column(c, tmem, int(found.column.min())), int(found.column.max() - found.column.min()) + 1
     warp_lane = c.launch.flat_tid() // 32 % 4 * (32 * LANE)
     nodes: list[Node] = [load_base]
     for half, start in starts.items():
         for k in range(width // (shape.columns * repeat)):
             register = start + k * repeat * shape.registers
             words = tuple(word_of(regs, 4 * (register + j)) for j in range(repeat * shape.registers))
-            at = Pointer(base + warp_lane + (half * 16 * LANE + first + k * repeat * shape.columns))
+            at = Pointer(base + warp_lane + (half * 16 * LANE + k * repeat * shape.columns) + first)
             opcode = f"tcgen05.{'ld' if loading else 'st'}.sync.aligned.{shape.name}.x{repeat}.b32"
             nodes.append(instruction(opcode, words, at) if loading else instruction(opcode, at, words))
     return tuple(nodes)
