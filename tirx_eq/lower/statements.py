@@ -327,7 +327,7 @@ class Lowerer:
         test.facts = self.scalars.head(s)
         condition = self.resolve(s.condition, test)
         head = tuple(test.pending)
-        active = narrow(place.active, condition, self.launch)
+        active = narrow(test.active, condition, self.launch)
         body = self.block(s.body, self._inside(test, s.body, active))
         self._forget(place, s)
         return [Repeat(body, condition, head)]
