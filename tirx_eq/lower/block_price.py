@@ -11,15 +11,12 @@ from ..layout.conflicts import bank_conflicts
 from .accesses import access_bytes
 from .active import thread_points
 from .context import CallContext
-from .machine import Price
+from .machine import Price, slots
 from .program import Block, Instruction, Memory, Store, walk
 
 #: Instructions whose throughput is that of conversions, and those of the special function unit (CUDA C++ Programming Guide).
 CONVERTS = ("cvt",)
 SPECIAL = ("ex2", "lg2", "rcp", "sqrt", "div")
-#: SASS instructions of one PTX instruction where that isn't one: correctly rounded division and square root are sequences
-#: around rcp and rsqrt (counted in what ptxas emits for sm_100a without the slow path), ex2 and lg2 scale subnormal numbers.
-SEQUENCES = {"div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "ex2.approx.f32": 4, "lg2.approx.f32": 4}
 #: Moves that only rename registers are left out by the assembler for the most part.
 FREE = ("mov.b64", "mov.b32", "mov.f32", "mov.b16", "bar")
 #: Issue slots of a move that joins two registers into 64 bits, or splits them: counted in SASS, nearly all disappear, since the
@@ -52,11 +49,9 @@ def price_block(c: CallContext, block: Block) -> Price:
 
 
 def _slots(node: Instruction) -> float:
-    if node.opcode in SEQUENCES:
-        return SEQUENCES[node.opcode]
     if node.opcode.startswith("mov.") and any(isinstance(o, tuple) for o in node.operands):
         return PACK_COST if node.opcode == "mov.b64" else 1.0
-    return 0.25 if node.opcode in FREE else 1.0
+    return 0.25 if node.opcode in FREE else slots(node.opcode)
 
 
 def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..ir import dtype as dt
 from .program import Node, Operand, Temp, Word, instruction
-from .recipes import ARITHMETIC, CASTS, PAIR, SINGLE, cast_path, parse_recipe
+from .recipes import CASTS, PAIR, SINGLE, cast_path, parse_recipe, recipe
 
 #: Where lane k (of the pair k) of a result shall go, or None for a new register.
 Into = Callable[[int], Operand | None]
@@ -170,12 +170,12 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
 
 
 def compute(
-    op: str, values: Sequence[Lanes], packed: bool, into: Into = nowhere, into_pair: Into = nowhere
+    op: str, values: Sequence[Lanes], packed: bool, into: Into = nowhere, into_pair: Into = nowhere, result: str | None = None
 ) -> Lanes:
-    """An arithmetic operation on values of one dtype."""
+    """An arithmetic operation on values of one dtype; ``result``: the dtype that the result is rounded to, if that is known."""
     dtype, count = values[0].dtype, values[0].count
-    two = ARITHMETIC.get((op, dtype, 2)) if packed and count % 2 == 0 else None
-    return _apply(ARITHMETIC[op, dtype, 1], two, values, dtype, dtype, into, into_pair)
+    two = recipe(op, dtype, 2) if packed and count % 2 == 0 else None
+    return _apply(recipe(op, dtype, 1, result), two, values, dtype, dtype, into, into_pair)
 
 
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:

@@ -26,6 +26,19 @@ class Machine:
 
 B200 = Machine()
 
+#: SASS instructions of one PTX instruction where that isn't one: correctly rounded division, root and reciprocal are sequences
+#: around rcp and rsqrt, and what is not .ftz scales subnormal numbers (counted in what ptxas emits for sm_100a, without the
+#: slow paths).
+SEQUENCES = {
+    "div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "ex2.approx.f32": 4, "lg2.approx.f32": 4, "rcp.approx.f32": 7,
+    "rsqrt.approx.f32": 4, "sqrt.approx.f32": 4, "div.full.f32": 9, "sin.approx.f32": 2, "cos.approx.f32": 2,
+}  # fmt: skip
+
+
+def slots(opcode: str) -> float:
+    """Issue slots of an instruction."""
+    return SEQUENCES.get(opcode, 1)
+
 
 @dataclass(frozen=True)
 class Price:

@@ -4,8 +4,7 @@ A recipe is text: instructions separated by ``;``, each an opcode and its operan
 operands; in a recipe for two lanes ``A B C D`` are both lanes in one register, ``a0 a1`` the lanes apart.  Other names are
 temporaries, ``name:b16`` tells a type (else that of one lane); numbers are immediates; ``{x,y}`` is a vector, ``_`` unwanted.
 
-Sources: PTX ISA 9.7.1 (integers), 9.7.3 (f32), 9.7.4 (halves), 9.7.9 (cvt).  Errors of the approximate instructions, from
-there: ex2 2 ulp, lg2 2^-22 absolute near 1 and relative elsewhere, rcp 1 ulp.
+Sources: PTX ISA 9.7.1 (integers), 9.7.3 (f32), 9.7.4 (halves), 9.7.9 (cvt).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..ir import dtype as dt
+from .functions import FORMS, form_of
 
 #: Register type of one lane and of two lanes together, by bits of a lane.
 SINGLE = {8: "b16", 16: "b16", 32: "b32"}
@@ -26,19 +26,13 @@ PTX = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     "int32": "s32", "uint32": "u32", "int16": "s16", "uint16": "u16", "int8": "s8", "uint8": "u8",
 }  # fmt: skip
-LOG2_E = 1.4426950408889634
 
 #: Operation -> PTX of one lane; ``{t}`` is the type.
 _HALF = {
     "add": "add.rn.{t} d a b", "sub": "sub.rn.{t} d a b", "mul": "mul.rn.{t} d a b", "fma": "fma.rn.{t} d a b c",
     "maximum": "max.{t} d a b", "minimum": "min.{t} d a b", "neg": "neg.{t} d a",
 }  # fmt: skip
-_F32 = {
-    **_HALF,
-    "fdiv": "div.rn.f32 d a b", "sqrt": "sqrt.rn.f32 d a", "reciprocal": "rcp.rn.f32 d a", "log2": "lg2.approx.f32 d a",
-    "exp2": "ex2.approx.f32 d a", "exp": f"mul.rn.f32 t a {LOG2_E}; ex2.approx.f32 d t",
-    "silu": f"mul.rn.f32 t a {-LOG2_E}; ex2.approx.f32 u t; add.rn.f32 v u 1.0; rcp.approx.f32 w v; mul.rn.f32 d a w",
-}  # fmt: skip
+_F32 = {**_HALF, **{function: form_of(function).text for function in FORMS}}
 _INT = {
     "add": "add.{t} d a b", "sub": "sub.{t} d a b", "mul": "mul.lo.{t} d a b", "fma": "mad.lo.{t} d a b c",
     "maximum": "max.{t} d a b", "minimum": "min.{t} d a b",
@@ -134,6 +128,13 @@ def cast_path(source: str, target: str) -> tuple[str, ...] | None:
     return None
 
 
+def recipe(op: str, dtype: str, lanes: int, result: str | None = None) -> str | None:
+    """The recipe of an operation on ``dtype``; ``result`` is the dtype to which its result is rounded in the end."""
+    if op in FORMS and dtype == "float32" and lanes == 1 and result is not None:
+        return form_of(op, result).text
+    return ARITHMETIC.get((op, dtype, lanes))
+
+
 def compute_dtype(op: str, dtype: str) -> str | None:
     """The dtype in which ``op`` on ``dtype`` is computed: its own, or float32 for floats that lack it; None: not at all."""
     if (op, dtype, 1) in ARITHMETIC:
@@ -164,6 +165,8 @@ def parse_recipe(text: str) -> tuple[Line, ...]:
 def _operand(word: str) -> str | int | float | tuple[str, ...]:
     if word.startswith("{"):
         return tuple(word[1:-1].split(","))
+    if word == "nan":
+        return float(word)
     if word[0].isdigit() or word[0] == "-":
         return float(word) if "." in word or "e" in word else int(word)
     return word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import LoweringError
@@ -29,10 +30,13 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.functor import post_order_visit
 from ..ptx.operands import SINK, Imm, Pair, Reg, Vec
+from ..ptx.target import target_has
 from .accesses import state_space
+from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, TESTS, WIDE, form_of
 from .indices import is_index
 from .intrinsics import address_operand, constant, named_arguments
 from .program import Memory, Store, Word
+from .recipes import parse_recipe
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -42,14 +46,7 @@ _FLOAT_OPS: dict[type, str] = {
 }  # fmt: skip
 _MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
-#: Unary functions of float32 (PTX ISA 9.7.3; approximate ones are within the ISA's stated error).
-_UNARY = {
-    "tirx.exp2": "ex2.approx.f32", "tirx.log2": "lg2.approx.f32", "tirx.sqrt": "sqrt.rn.f32", "tirx.rsqrt": "rsqrt.approx.f32",
-    "tirx.sin": "sin.approx.f32", "tirx.cos": "cos.approx.f32", "tirx.tanh": "tanh.approx.f32", "tirx.fabs": "abs.f32",
-    "tirx.abs": "abs.f32", "tirx.ptx.exp2": "ex2.approx.ftz.f32", "tirx.ptx.rcp": "rcp.approx.ftz.f32",
-}  # fmt: skip
 _PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-LOG2_E = 1.4426950408889634
 
 
 def ptx_type(dtype: str) -> str:
@@ -136,12 +133,24 @@ class ValueCode:
         if dt.is_float(e.dtype) and type(e) in _FLOAT_OPS:
             suffix = ptx_type(e.dtype)
             opcode = _FLOAT_OPS[type(e)]
+            if (three := self._three(e)) is not None:
+                return three
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"{opcode}.{suffix}", left, right)
         if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", left, right)  # type: ignore[attr-defined]
         raise LoweringError(f"a {type(e).__name__} of {e.dtype} is not lowered", span=e.span)
+
+    def _three(self, e: Expr) -> Reg | None:
+        """The maximum (minimum) of a maximum and a third value in one instruction (sm_100; PTX ISA, max)."""
+        if type(e) not in (Max, Min) or e.dtype != "float32" or not target_has(self.k.target, "sm_100"):
+            return None
+        for inner, other in ((e.a, e.b), (e.b, e.a)):  # type: ignore[attr-defined]
+            if type(inner) is type(e):
+                values = [self.register(x) for x in (inner.a, inner.b, other)]  # type: ignore[attr-defined]
+                return self.k.op(f"{_FLOAT_OPS[type(e)]}.f32", *values)
+        return None
 
     def variable(self, var: Var) -> Reg:
         """The register of a bound variable or a scalar parameter."""
@@ -275,11 +284,6 @@ class ValueCode:
             p = self.k.reg("pred")
             self.k.emit("elect.sync", Pair(SINK, p), Imm(0xFFFFFFFF, hex=True))
             return p
-        if name in _UNARY and e.dtype == "float32":
-            return self.k.op(_UNARY[name], self.register(e.args[0]))
-        if name == "tirx.exp" and e.dtype == "float32":
-            scaled = self.k.op("mul.rn.f32", self.register(e.args[0]), Imm(LOG2_E))
-            return self.k.op("ex2.approx.f32", scaled)
         if name == "tirx.if_then_else":
             return self.choice(e)
         if name == "tirx.fma":
@@ -289,4 +293,49 @@ class ValueCode:
             return self.taken_over(e)
         if name == "tirx.reinterpret":
             return self.register(e.args[0])
+        if (found := self._function(name.removeprefix("tirx."), e)) is not None:
+            return found
         raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)
+
+    def _function(self, name: str, e: Call) -> Reg | None:
+        """The result of a function in the tables of :mod:`functions`, or None."""
+        name = ALIASES.get(name, name)
+        dtype = e.args[0].dtype if e.args else ""
+        if name in TESTS and dt.is_float(dtype):
+            return self._recipe(TESTS[name].format(t=f"f{max(32, dt.bits(dtype))}"), self._wide(e.args), "pred")
+        if name in COUNTS and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
+            return self.k.op(COUNTS[name].format(n=dt.bits(dtype)), self.register(e.args[0]))
+        if name == "fabs" and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
+            return self.k.op(f"abs.s{dt.bits(dtype)}", self.register(e.args[0]))
+        if name in INSTRUCTIONS and dtype == "float32":
+            return self._recipe(INSTRUCTIONS[name], self._wide(e.args))
+        if name not in FORMS or not dt.is_float(e.dtype):
+            return None
+        if e.dtype == "float64":
+            if name not in WIDE:
+                return None
+            return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
+        made = self._recipe(form_of(name, e.dtype).text, self._wide(e.args))
+        return made if e.dtype == "float32" else self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", made)
+
+    def _wide(self, args: Sequence[Expr]) -> list[Reg]:
+        """Arguments in float32, or as they are if they have 64 bits."""
+        made = []
+        for a in args:
+            value = self.register(a)
+            made.append(value if dt.bits(a.dtype) >= 32 else self.k.op(f"cvt.f32.{ptx_type(a.dtype)}", value))
+        return made
+
+    def _recipe(self, text: str, args: Sequence[Reg], result: str | None = None) -> Reg:
+        """Emit a recipe; ``result`` is the type of its result if that isn't the arguments'."""
+        kind = "f64" if args[0].type in ("f64", "b64") else "f32"
+        known = dict(zip("abc", args))
+        for line in parse_recipe(text):
+            operands = []
+            for o in line.operands:
+                name, _, given = str(o).partition(":")
+                if isinstance(o, str) and name not in known:
+                    known[name] = self.k.reg(given or (result if name == "d" and result else kind))
+                operands.append(known[name] if isinstance(o, str) else Imm(o))  # type: ignore[arg-type]
+            self.k.emit(line.opcode, *operands)
+        return known["d"]

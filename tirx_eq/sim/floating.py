@@ -1,7 +1,7 @@
 """Floating-point instructions (PTX ISA 9.7.3-9.7.5): f32/f64 with IEEE rounding modes, f16, bf16 and packed types.
 
 Sums and products of f32 are formed in float64, exactly or rounded to odd, and rounded once; ``approx`` functions return
-the correctly rounded value, which lies within every stated error bound.
+the correctly rounded value, which lies within every stated error bound, or what is as far off as that (:mod:`approximate`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from tirx_eq.sim.alu import need
+from tirx_eq.sim.approximate import worst
 from tirx_eq.sim.formats import exact_sum, float_source, float_target, flush, round_f32
 from tirx_eq.sim.isa import FLOATS, entry
 from tirx_eq.sim.program import ALU, Decoder, Run
@@ -139,6 +140,7 @@ def unary(function: Callable[[Array], Array], double: bool = False) -> Callable[
         read = float_source(decoder, instr.operands[1], kind)
         target = float_target(decoder, instr.operands[0], kind)
         ftz = "ftz" in instr.parts
+        inexact = "approx" in instr.parts and kind == "f32"
         mode = next((p for p in instr.parts if p in MODES), "rn")
 
         def run(w: Wave, g: Group) -> None:
@@ -147,6 +149,8 @@ def unary(function: Callable[[Array], Array], double: bool = False) -> Callable[
                 value = flush(value)
             if double and kind != "f64":
                 result = function(value.astype(np.float64))
+                if inexact and w.context.approximations == "worst":
+                    result = worst(instr.parts[0], value, result)
                 if kind == "f32":
                     result = round_f32(result, mode)
             else:
@@ -165,6 +169,7 @@ def division(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     target = decoder.target(instr.operands[0], kind)
     mode = next((p for p in instr.parts if p in MODES), "rn")
     ftz = "ftz" in instr.parts
+    inexact = "approx" in instr.parts or "full" in instr.parts
 
     def run(w: Wave, g: Group) -> None:
         x, y = a(w, g), b(w, g)
@@ -174,6 +179,8 @@ def division(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         if ftz:
             x, y = flush(x), flush(y)
         quotient = x.astype(np.float64) / y.astype(np.float64)
+        if inexact and w.context.approximations == "worst":
+            quotient = worst("div", x, quotient)
         result = round_f32(quotient, mode)
         target(w, g, flush(result) if ftz else result)
     return run, ALU

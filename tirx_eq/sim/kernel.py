@@ -25,12 +25,14 @@ ELEMENTS = {"u4_align8": "u4x16_align8", "u4_align16": "u4x16_align16", "u6_alig
 def simulate_kernel(
     kernel: Kernel, arguments: Sequence[Any], *, policy: str = "late", seed: int = 0, max_steps: int = 2_000_000,
     races: bool = True, trace: bool = False, progress: Callable[[int, int], None] | None = None,
+    approximations: str = "nearest",
 ) -> Result:  # fmt: skip
     """Run a compiled kernel on ``arguments``: one per parameter of the function, tensor maps left out, in order.
 
     Arrays are memory as the kernel sees it (C order; 4-bit formats are packed two to a byte here, low half first);
-    they are not modified.  ``Result.arrays`` has the arrays after the run, by parameter name.  ``policy`` and ``seed``
-    as for :func:`tirx_eq.sim.simulate`.  Faults are in ``Result.faults``.  SimulationError if the arguments don't fit.
+    they are not modified.  ``Result.arrays`` has the arrays after the run, by parameter name.  ``policy``, ``seed``
+    and ``approximations`` as for :func:`tirx_eq.sim.simulate`.  Faults are in ``Result.faults``.  SimulationError if the
+    arguments don't fit.
     """
     launch = kernel.launch
     names = [p.name for p in launch.params if p.kind != "tensor_map"]
@@ -41,7 +43,7 @@ def simulate_kernel(
         kernel.ptx, launch.entry,
         Launch(launch.grid or (1, 1, 1), launch.block, launch.cluster or (1, 1, 1), launch.dynamic_shared_bytes),
         {name: packed(value) for name, value in zip(names, arguments)}, maps, policy, seed, max_steps, races, trace,
-        progress,
+        progress, approximations,
     )  # fmt: skip
     for name, given in zip(names, arguments):
         if isinstance(given, np.ndarray) and is_packed(given):

@@ -186,6 +186,7 @@ class Context:
     races: bool
     max_steps: int
     trace: Trace
+    approximations: str
     shadow: Shadow = field(init=False)
     steps: int = 0
     serial: Any = field(default_factory=itertools.count)
@@ -205,20 +206,24 @@ class Context:
 def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = None,
              arguments: Mapping[str, Any] | Sequence[Any] = (), tensor_maps: Mapping[str, TensorMap] | None = None,
              policy: str = "late", seed: int = 0, max_steps: int = 2_000_000, races: bool = True,
-             trace: bool = False, progress: Callable[[int, int], None] | None = None) -> Result:
+             trace: bool = False, progress: Callable[[int, int], None] | None = None,
+             approximations: str = "nearest") -> Result:
     """Run one kernel of a PTX module on the CPU.
 
     ``arguments``: by parameter name, or in order without the tensor maps.  A numpy array is a pointer to a copy of it
     (its bytes come back in ``Result.arrays``), a Python or numpy number a scalar, ``bytes`` a struct.  Further named
     arrays may be given for tensor maps to refer to.  ``tensor_maps``: by parameter name.  ``policy``: when asynchronous
     operations take effect (``late``, ``early`` or ``random`` with ``seed``).  ``max_steps`` bounds the number of executed
-    group instructions.  ``progress(done, total)`` is called after each wave of CTAs.
+    group instructions.  ``progress(done, total)`` is called after each wave of CTAs.  ``approximations``: ``approx``
+    instructions give the ``nearest`` value, or the ``worst`` that their stated error allows.
 
     Faults of the kernel are returned, not raised.  Raises ``ParseError`` for text that is not PTX or has an unknown
     instruction, ``SimulationError`` for a launch that does not fit the kernel, ``PtxError`` for a bad tensor map.
     """
     if policy not in POLICIES:
         raise SimulationError(f"policy {policy!r} is not one of {', '.join(POLICIES)}")
+    if approximations not in ("nearest", "worst"):
+        raise SimulationError(f"approximations are 'nearest' or 'worst', not {approximations!r}")
     launch = launch or Launch()
     module = parse(ptx_text)
     function = inline(module, find_entry(module, entry))
@@ -236,7 +241,7 @@ def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = No
     initialise_globals(module, function, program, buffers)
     params, maps = fill_parameters(function, named, starts, tensor_maps or {}, program)
     context = Context(launch, policy, np.random.default_rng(seed), log, buffers, params, maps, races, max_steps,
-                      Trace(trace))
+                      Trace(trace), approximations)
     context.shadow = Shadow(len(buffers.data), program.global_shift, True)
     with np.errstate(all="ignore"):
         run_waves(context, program, progress)

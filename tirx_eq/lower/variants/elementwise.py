@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, const, substitute
 from ...ir import dtype as dt
+from ...ir.accuracy import UNIT
 from ..block_price import price_block
 from ..context import CallContext, Operand
 from ..holders import Held
@@ -33,6 +34,9 @@ class MapCode:
         self.c, self.work, self.packed = c, work, packed
         self.tree = tree_of(c.call)
         self.common, self.inner = common_dtype(c.call), work_dtype(c.call)
+        # The coarsest float that results go through: functions need be no more accurate than that.
+        self.rounded = max((d for d in (self.common, c.outputs[0].dtype, self.inner) if d in UNIT), default=None,
+                           key=lambda d: UNIT[d].relative)  # fmt: skip
         self.nodes: list[Node] = []
         self.out = self._port(c.outputs[0], where)
         self.ports = {n: self._port(c.operands[n], where) for n in leaves(self.tree) if n in c.operands}
@@ -100,7 +104,7 @@ class MapCode:
         values = [self._value(child, given, step, nowhere, nowhere) for child in children]
         if op == "select":
             return self._select(values, step, into)
-        return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair)
+        return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair, self.rounded)
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 
