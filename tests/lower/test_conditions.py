@@ -14,7 +14,7 @@ from tirx_eq.lower.kernel import compile_function
 from .kernels import example, kernel
 from .witnesses_cluster import CLUSTER_WITNESSES
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
-from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL
+from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL, UNEQUAL_PRODUCTS
 from .witnesses_scaled import SCALED_WITNESSES
 from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
 
@@ -283,6 +283,7 @@ WITNESSES = {
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES)
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})
+WITNESSES.update({what: lambda make=make: half(make(), "gemm", "A") for what, make in UNEQUAL_PRODUCTS.items()})
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 

@@ -28,11 +28,34 @@ def of(statement: str, before: str = LANES, params: str = HALVES):
     return lambda: kernel(IDS + before + statement, params, AXES)
 
 
+MATRICES = """
+ra = Tx.alloc_local((16,), "{0}")
+rb = Tx.alloc_local((8,), "{0}")
+rd = Tx.alloc_local((16,), "float32")
+a = ra.view(16, 16, layout=TileLayout(S[(2, 8, 2, 4, 2):(2, 4 @ laneid, 4, 1 @ laneid, 1)]))
+b = rb.view(16, 8, layout=TileLayout(S[(2, 4, 2, 8):(2, 1 @ laneid, 1, 4 @ laneid)]))
+d = rd.view(16, 8, layout=TileLayout(S[(2, 8, 4, 2):(2, 4 @ laneid, 1 @ laneid, 1)]))
+e = rd.view(16, 8, layout=TileLayout(S[(2, 8, 4, 2):(1, 4 @ laneid, 1 @ laneid, 2)]))
+l = rd.view(16, 8, layout=TileLayout(S[(16, 2, 4):(2 @ laneid, 1 @ laneid, 1)]))
+t = Tx.alloc_shared([16, 16], "float32")
+"""
+PRODUCT = MATRICES.format("float16")
 LOAD, STORE = "Tx.warp.copy(v[:, :], A[0:32, 0:16])", ONE + "Tx.warp.copy(B[0:32, 0:16], v[:, :])"
 
+#: Kernels whose product then gets A of half the extents.
+UNEQUAL_PRODUCTS = {"product of other shapes": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT)}
 #: Kernels whose copy then gets a source of half the extent.
 UNEQUAL = {"spread, two extents": of(ONE + LOAD)}
 REGISTER_WITNESSES = {
+    "product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], beta=1.0)", PRODUCT),
+    "product by five threads": of("if tid < 5:\n    Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
+    "product by a cluster": of("Tx.cluster.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
+    "product by a thread": of("Tx.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
+    "product of shared memory": of(ONE + "Tx.warp.gemm(d[:, :], t[:, :], b[:, :], d[:, :])", PRODUCT),
+    "product of float32": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("float32")),
+    "twice the product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=2.0)", PRODUCT),
+    "product over its addend": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], e[:, :], beta=1.0)", PRODUCT),
+    "product with rows of lanes": of(ONE + "Tx.warp.gemm(l[:, :], a[:, :], b[:, :], l[:, :])", PRODUCT),
     "spread load": of(ONE + LOAD),
     "spread store": of(STORE),
     "spread over five threads": of("if tid < 5:\n    " + LOAD),

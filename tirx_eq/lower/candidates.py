@@ -31,6 +31,7 @@ DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled"),
     "tma": TMA, "tma_auto": TMA, "tma_explicit": TMA,
     "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
+    "mma.m16n8k*": ("mma_sync",),
     "vec_auto": ("memory", "registers", "spread"),
     "fallback": ("memory", "registers", "spread", "move"),
     "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),

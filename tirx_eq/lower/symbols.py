@@ -20,10 +20,14 @@ Array = np.ndarray
 
 PRIMES = (np.uint64(2**31 - 1), np.uint64(2147483629))
 #: Formats by name as PTX spells them: bits, kind (f or s or u), and for floats significand bits and exponent range.
-BITS = {"f32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s16": 16, "u16": 16, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
-FLOATS = ("f32", "f16", "bf16", "e4m3", "e5m2")
+BITS = {
+    "f64": 64, "tf32": 32, "f32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s16": 16, "u16": 16, "e4m3": 8,
+    "e5m2": 8, "s8": 8, "u8": 8,
+}  # fmt: skip
+FLOATS = ("f64", "tf32", "f32", "f16", "bf16", "e4m3", "e5m2")
 NUMPY = {
-    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "f64": "float64", "tf32": "tfloat32", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
     "s32": "int32", "u32": "uint32", "s16": "int16", "u16": "uint16", "s8": "int8", "u8": "uint8",
 }  # fmt: skip
 FORMAT = {v: k for k, v in NUMPY.items()}

@@ -20,6 +20,7 @@ from .context import CallContext, Operand
 from .equation import Points, _uniform, points_of
 from .holders import SCOPE_BITS, Held, held
 from .indices import Indices
+from .product import Product, plain, product_of
 from .program import Block, Word
 from .scope import new_scope
 from .symbols import (
@@ -93,6 +94,11 @@ def value_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
 Problem = tuple[str, dict[str, Any]]
 
 
+def product_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """Verdict on the value equation of a matrix product; the tensor core's sums count as exact."""
+    return value_equation(c, block, indices)
+
+
 def _check(c: CallContext, block: Block, points: Points) -> tuple[Problem | None, int]:
     dst = c.outputs[0]
     active = np.flatnonzero(c.active.mask)
@@ -138,7 +144,7 @@ class _Meaning:
 
         Else each thread means its own registers.
         """
-        return self.reducing or self.dst.root.space != "local"
+        return self.reducing or self.c.op == "gemm" or self.dst.root.space != "local"
 
     def owner(self, root: str, threads: Array, byte: int) -> Array:
         """The thread after which each thread's register at ``byte`` is named."""
@@ -203,6 +209,8 @@ class _Meaning:
     def values(self, wanted: _Elements) -> Sym:
         if self.reducing:
             return self._reduced(wanted)
+        if self.c.op == "gemm":
+            return self._product(wanted)
         return self._mapped(wanted)
 
     def _mapped(self, wanted: _Elements) -> Sym:
@@ -288,6 +296,27 @@ class _Meaning:
         term = scope.term(self.c.resolve(substitute(predicate.body, point)))
         numbers.update({scope.name(v): p for v, p in at.items()})
         return np.broadcast_to(np.asarray(evaluate_many(term, numbers)) != 0, wanted.elements.shape)
+
+    # -- products ---------------------------------------------------------------------------------------------------
+
+    def _product(self, wanted: _Elements) -> Sym:
+        """alpha * A·B + beta * C at every wanted element, over the reals; nothing is rounded."""
+        product = product_of(self.c)
+        assert isinstance(product, Product)
+        row, column = wanted.elements // product.n, wanted.elements % product.n
+        a, b = self.c.operands["A"], self.c.operands["B"]
+        fmt = FORMAT[self.dst.dtype]
+        total = number(0, fmt)
+        for k in range(product.k):
+            x = self.element(a, wanted.threads, product.a_element(row, np.full_like(row, k)))
+            y = self.element(b, wanted.threads, product.b_element(np.full_like(row, k), column))
+            total = plus(total, times(x, y))
+        alpha, beta = (plain(self.c.call.operand(n)) for n in ("alpha", "beta"))
+        total = times(total, number(alpha, fmt))
+        if beta != 0:
+            before = self.element(self.c.operands["C"], wanted.threads, wanted.elements)
+            total = plus(total, times(before, number(beta, fmt)))
+        return Sym(total.r, fmt, fmt)
 
     # -- reductions ------------------------------------------------------------------------------------------------
 

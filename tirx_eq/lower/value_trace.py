@@ -18,6 +18,7 @@ from .symbols import (
     BITS,
     FORMAT,
     NUMPY,
+    PRIMES,
     Sym,
     atom,
     choose,
@@ -318,6 +319,47 @@ class ValueTrace:
             made.append(rounded(_OPERATIONS[parts[0]](*(x[k] for x in inputs)), fmt))
         self.write(i.operands[0], made)
 
+    def multiply(self, i: Instruction, parts: list[str]) -> None:
+        """mma.sync, as PTX ISA 9.7.14.5 has it: the lane and register of every element.  Sums inside count as exact."""
+        depth = int(parts[3].partition("k")[2])
+        d_kind, a_kind, b_kind, _ = parts[-4:]
+        d, a, b, start = i.operands
+        warps = self.mask.reshape(-1, 32)
+        if (warps.any(axis=1) & ~warps.all(axis=1)).any():
+            raise ProofError(f"the value equation of '{self.c.op}': a product is reached by part of a warp")
+        per = max(1, 32 // BITS[a_kind])
+        i_row, k = np.indices((16, depth))
+        left = self._lanes_of(a, a_kind)[
+            :, 2 * (k // (4 * per)) + i_row // 8, k % per, :, i_row % 8 * 4 + k // per % 4
+        ]  # 16, depth, 2, warps
+        k, column = np.indices((depth, 8))
+        right = self._lanes_of(b, b_kind)[:, k // (4 * per), k % per, :, column * 4 + k // per % 4]
+        total = np.zeros((2, len(warps), 16, 8), dtype=np.uint64)
+        for f, p in enumerate(PRIMES):
+            x, y = left[:, :, f], right[:, :, f]
+            for j in range(depth):
+                total[f] += x[:, j].T[:, :, None] * y[j].T[:, None, :] % p
+            total[f] %= p
+        lane = self.threads % 32
+        each = 2 if d_kind == "f16" else 1
+        for r, register in enumerate(d if isinstance(d, tuple) else (d,)):
+            before = self.read(start[r], d_kind)  # type: ignore[index]
+            made = []
+            for j in range(each):
+                number = r * each + j
+                mine = total[:, self.threads // 32, lane // 4 + 8 * (number // 2), 2 * (lane % 4) + number % 2]
+                made.append(plus(Sym(mine, d_kind, d_kind), before[j] if len(before) > j else before[0]))
+            self.write(register, [replace(s, fmt=d_kind, grid=d_kind) for s in made])
+
+    def _lanes_of(self, registers: Any, kind: str) -> Array:
+        """Residues of the elements in registers: (field, register, element, warp, lane)."""
+        found = []
+        for register in registers if isinstance(registers, tuple) else (registers,):
+            lanes = [np.broadcast_to(s.key(), (2, len(self.mask))) for s in self.read(register, kind)]
+            found.append(np.stack(lanes, axis=1))
+        stacked = np.stack(found, axis=1)
+        return stacked.reshape(*stacked.shape[:3], -1, 32)
+
     def compare(self, i: Instruction, parts: list[str]) -> None:
         target, left, right = i.operands
         assert isinstance(target, Temp)
@@ -363,6 +405,7 @@ _OPERATIONS: dict[str, Callable[..., Sym]] = {
 _STEPS: dict[str, Callable[[ValueTrace, Instruction, list[str]], None]] = {
     "ld": ValueTrace.load, "st": ValueTrace.store, "mov": ValueTrace.move, "shr": ValueTrace.shift_right,
     "shl": ValueTrace.shift_left, "and": ValueTrace.keep_low, "or": ValueTrace.join, "bfi": ValueTrace.insert,
-    "cvt": ValueTrace.convert, "shfl": ValueTrace.shuffle, "setp": ValueTrace.compare, "selp": ValueTrace.select,
+    "cvt": ValueTrace.convert, "shfl": ValueTrace.shuffle, "setp": ValueTrace.compare, "mma": ValueTrace.multiply,
+    "selp": ValueTrace.select,
     **dict.fromkeys(_OPERATIONS, ValueTrace.arithmetic),
 }  # fmt: skip

@@ -91,12 +91,14 @@ def move_matrix(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 
 # -- mma.sync -----------------------------------------------------------------------------------------
-PER_REGISTER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}
+PER_REGISTER = {"f64": 1, "f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}
 
 
 def elements(words: Array, kind: str) -> Array:
     """float64 elements of 32-bit registers, appended as a last axis."""
     raw = np.ascontiguousarray(words)
+    if kind == "f64":
+        return raw.view(np.float64)[..., None]
     if kind in ("f16", "bf16"):
         return widen(raw.view(np.uint16).reshape(*raw.shape, 2), kind).astype(np.float64)
     if kind == "tf32":
@@ -117,8 +119,9 @@ def mma_sync(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     d, a, b, c = (vector(decoder, o, instr.opcode) for o in instr.operands[:4])
     if len(a) != depth // (2 * per) or len(b) != depth // (4 * per):
         raise decoder.error("the operand vectors have the wrong length")
-    a_read, b_read, c_read = ([decoder.wide(o, "u32") for o in v] for v in (a, b, c))
-    targets = [decoder.target(o, "u32") for o in d]
+    bits = "u64" if d_kind == "f64" else "u32"
+    a_read, b_read, c_read = ([decoder.wide(o, bits) for o in v] for v in (a, b, c))
+    targets = [decoder.target(o, bits) for o in d]
     group, quad = np.arange(32) // 4, np.arange(32) % 4
 
     def run(w: Wave, g: Group) -> None:
@@ -148,6 +151,9 @@ def mma_sync(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             for half in (0, 1):
                 low, high = (to_f16(v).astype(np.uint32) for v in results[2 * half : 2 * half + 2])
                 targets[half](w, g, low | high << np.uint32(16))
+        elif d_kind == "f64":
+            for target, value in zip(targets, results):
+                target(w, g, np.ascontiguousarray(value).view(np.uint64))
         elif d_kind == "s32":
             for target, value in zip(targets, results):
                 target(w, g, value.astype(np.int64).astype(np.uint32))
@@ -264,7 +270,7 @@ SHAPES = "m16n8k4 m16n8k8 m16n8k16 m16n8k32"
 ENTRIES = [
     *entry("ldmatrix stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", matrix_access),
     *entry("movmatrix.sync", "aligned m8n8 trans b16", move_matrix),
-    *entry("mma.sync", f"aligned {SHAPES} row col f32 f16 bf16 tf32 s32 s8 u8 e4m3 e5m2 kind::f8f6f4", mma_sync),
+    *entry("mma.sync", f"aligned {SHAPES} row col f64 f32 f16 bf16 tf32 s32 s8 u8 e4m3 e5m2 kind::f8f6f4", mma_sync),
     *entry("wmma.load wmma.store", "a b c d sync aligned row col m16n16k16 global shared f16 f32", wmma_memory),
     *entry("wmma.mma", "sync aligned row col m16n16k16 f16 f32", wmma_mma),
 ]

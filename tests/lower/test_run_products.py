@@ -1,0 +1,132 @@
+"""Products of matrices in registers: every kind of mma.sync, compiled, proved, assembled, run and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tirx_eq.interp.run import interpret
+from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.mma_sync import MMA_KINDS
+
+from .kernels import kernel
+from .product_kernels import AXES, register_product
+from .test_equation import lowered, verdict
+
+
+def whole(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).integers(0 if dtype.startswith("uint") else -3, 4, shape)
+    return values.astype(dt.numpy_dtype(dtype))
+
+
+def given(shape, dtypes, transposed=(False, False)):
+    m, n, k = shape
+    sizes = ((k, m) if transposed[0] else (m, k), (n, k) if transposed[1] else (k, n), (m, n), (m, n))
+    return [whole(s, d, i) for i, (s, d) in enumerate(zip(sizes, (*dtypes, dtypes[2])))]
+
+
+def check(func, arrays, assemble=False):
+    """Compile, run, compare D with the interpreter's and with numpy's; the description of what was chosen for the product."""
+    made = compile_function(func)
+    result = made.simulate(*arrays)
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    wanted = np.asarray(interpret(func, *arrays)["D"])
+    np.testing.assert_array_equal(np.asarray(result.arrays["D"]).astype(np.float64), wanted.astype(np.float64))
+    if assemble:
+        assert made.assemble().spill_stores == 0
+    (product,) = [c for c in made.calls if c.choice.context.op == "gemm"]
+    assert product.equation.status == "equal"
+    return product.choice
+
+
+#: Every kind at its largest depth; of each family one at every depth.
+FAMILIES = ("float16", "bfloat16", "tfloat32", "float64", "int8", "float8_e4m3fn")
+CASES = [
+    (dtypes, depth)
+    for dtypes, kind in MMA_KINDS.items()
+    for depth in (kind.depths if dtypes[0] == dtypes[1] and dtypes[0] in FAMILIES else kind.depths[:1])
+]
+
+
+@pytest.mark.parametrize(("dtypes", "depth"), CASES, ids=lambda x: "-".join(x) if isinstance(x, tuple) else str(x))
+def test_every_kind_and_depth(dtypes, depth):
+    shape = (16, 8, depth)
+    choice = check(register_product(shape, dtypes), given(shape, dtypes), assemble=True)
+    assert choice.chosen.describe() == f"MmaSync(m16n8k{depth})"
+
+
+def test_the_cheapest_depth_is_the_largest_that_divides():
+    """48 = 3 * 16, but 24 only 3 * 8: of two legal depths the one with fewer instructions is taken."""
+    dtypes = ("bfloat16", "bfloat16", "float32")
+    for k, wanted in ((48, ["m16n8k16", "m16n8k8"]), (24, ["m16n8k8"])):
+        shape = (16, 8, k)
+        choice = check(register_product(shape, dtypes), given(shape, dtypes))
+        assert [x.describe() for x in choice.candidates] == [f"MmaSync({w})" for w in wanted]
+
+
+def test_the_transposed_product():
+    """The accumulator as the fragment of its transpose: B's columns are the rows of the instruction."""
+    func = kernel(
+        """
+tid = Tx.thread_id([32])
+ra = Tx.alloc_local((4,), "float16")
+rb = Tx.alloc_local((8,), "float16")
+rd = Tx.alloc_local((4,), "float32")
+a = ra.view(8, 16, layout=TileLayout(S[(8, 2, 4, 2):(4 @ laneid, 2, 1 @ laneid, 1)]))
+b = rb.view(16, 16, layout=TileLayout(S[(2, 4, 2, 2, 8):(4, 1 @ laneid, 1, 2, 4 @ laneid)]))
+d = rd.view(8, 16, layout=TileLayout(S[(4, 2, 2, 8):(1 @ laneid, 1, 2, 4 @ laneid)]))
+Tx.warp.copy(a[:, :], A[:, :])
+Tx.warp.copy(b[:, :], B[:, :])
+Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], beta=0.0)
+Tx.warp.copy(D[:, :], d[:, :])
+""",
+        'A: Tx.Buffer((8, 16), "float16"), B: Tx.Buffer((16, 16), "float16"), D: Tx.Buffer((8, 16), "float32")', AXES,
+    )  # fmt: skip
+    arrays = [whole((8, 16), "float16", 1), whole((16, 16), "float16", 2), np.zeros((8, 16), np.float32)]
+    assert check(func, arrays).chosen.describe() == "MmaSync(m16n8k16, transposed product)"
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("scope", ["warp", "wg", "cta"])
+def test_scopes_and_transposed_operands(scope, transposed):
+    shape = (64 if scope != "warp" else 32, 16, 32)  # several tiles and slices
+    dtypes = ("float16", "float16", "float32")
+    func = register_product(shape, dtypes, scope, transposed, beta=0.0, in_place=False)
+    arrays = given(shape, dtypes, transposed)
+    check(func, arrays)
+    a, b = (x.astype(np.float64).T if t else x.astype(np.float64) for x, t in zip(arrays, transposed))
+    np.testing.assert_array_equal(compile_function(func).simulate(*arrays).arrays["D"], (a @ b).astype(np.float32))
+
+
+def mutants(body):
+    """Registers of an operand swapped, an operand of another instruction, one instruction left out, A for B's type."""
+    for i, node in enumerate(body):
+        if not node.opcode.startswith("mma"):
+            continue
+
+        def at(*new, i=i):
+            return (*body[:i], *new, *body[i + 1 :])
+
+        for k, o in enumerate(node.operands):
+            if len(o) > 1 and o[0] != o[1]:
+                turned = (*o[1:], o[0])
+                operands = (*node.operands[:k], turned, *node.operands[k + 1 :])
+                yield f"operand {k} turned", at(dataclasses.replace(node, operands=operands))
+        yield "left out", at()
+        yield "twice", at(node, node)
+
+
+@pytest.mark.parametrize("dtypes", [("float16", "float16", "float32"), ("int8", "uint8", "int32")])
+def test_every_mutant_breaks_the_equation(dtypes):
+    depth = 2 * MMA_KINDS[dtypes].depths[0]
+    choices, bodies, program, rest = lowered(register_product((16, 8, depth), dtypes))
+    choice = next(c for c in choices if c.context.op == "gemm")
+    body = bodies[choice.context.index]
+    assert verdict(choice, body, bodies, program, rest).status == "equal"
+    found = list(mutants(body))
+    assert len(found) >= 10
+    for what, mutant in found:
+        assert verdict(choice, mutant, bodies, program, rest).status == "different", what
