@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..errors import IRError
@@ -155,9 +156,11 @@ class BufferPrinter(ExprPrinter):
             return None
         shape = ", ".join(self.text(e) for e in buffer.shape)
         if buffer.layout == parent.layout:
-            if buffer.const_shape() is None or parent.const_shape() is None:
+            mine, whole = buffer.const_shape(), parent.const_shape()
+            if mine is None or whole is None:
                 return None
-            return f"{self.name(parent)}.view({shape})"
+            if prod(mine) == prod(whole):
+                return f"{self.name(parent)}.view({shape})"
         if buffer.layout is None:
             return None
         return f"{self.name(parent)}.view({shape}, layout={self.layout_text(buffer.layout)})"

@@ -8,12 +8,13 @@ from typing import Any
 from ..errors import LayoutError
 from .base import Layout
 from .compose import ComposeLayout
+from .open import OpenLayout
 from .swizzle import SwizzleLayout
 from .tile import Iter, TileLayout
 
 
 def from_json(data: Mapping[str, Any]) -> Layout:
-    """The layout of a dict ``{"kind": "tile" | "swizzle" | "compose", ...}``.
+    """The layout of a dict ``{"kind": "tile" | "swizzle" | "compose" | "auto", ...}``.
 
     A compose may hold its swizzle as a dict or spelled out as fields of its own.
     LayoutError names the field that is missing or wrong.
@@ -29,7 +30,9 @@ def from_json(data: Mapping[str, Any]) -> Layout:
         if "tile" not in data:
             raise LayoutError("layout specification: a compose needs the field 'tile'")
         return ComposeLayout(_swizzle(data.get("swizzle", data)), _tile(data["tile"]))
-    raise LayoutError(f"layout specification: kind {kind!r} is none of tile, swizzle, compose")
+    if kind == "auto":
+        return OpenLayout(data.get("swizzle"), data.get("contiguous"), data.get("thread_axis"))
+    raise LayoutError(f"layout specification: kind {kind!r} is none of tile, swizzle, compose, auto")
 
 
 def _swizzle(data: Mapping[str, Any]) -> SwizzleLayout:

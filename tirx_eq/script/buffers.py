@@ -67,7 +67,7 @@ def resolve_layout(layout: Any, shape: Sequence[Expr]) -> Any:
 
 def check_admits(layout: Any, shape: Sequence[Expr]) -> None:
     """Refuse a layout whose size is known to differ from that of the shape (a bare swizzle admits every shape)."""
-    if isinstance(layout, layouts.SwizzleLayout):
+    if isinstance(layout, (layouts.SwizzleLayout, layouts.OpenLayout)):
         return
     size = layout.size()
     total = 1

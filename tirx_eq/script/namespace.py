@@ -151,7 +151,7 @@ def make_table() -> dict[str, Any]:
         "Continue": control.continue_stmt, "func_attr": control.func_attr, "func_ret": control.func_ret,
         "static_assert": _static_assert, "Range": _RangeMaker(), "comm_reducer": _comm_reducer, "Reduce": _reduce,
         "iter_var": _iter_var, "BufferLoad": _buffer_load, "BufferRegion": _buffer_region,
-        "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
+        "auto": layouts.auto, "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
     })  # fmt: skip
     return table
 

@@ -18,6 +18,8 @@ from .scopes import ID_FUNCTIONS
 from .values import dtype_name
 
 _OWN = object()
+#: Bytes; the period of the widest swizzle (128 bytes, PTX ISA 9.7.16.4).
+OPEN_ALIGN = 1024
 
 
 def _size(shape: Any) -> int:
@@ -50,7 +52,12 @@ class SMEMPool:
         self, shape: Any, dtype: Any = "float32", strides: Any = None, scope: str = "shared.dyn", align: int = 0,
         layout: Any = "default",
     ) -> Buffer:  # fmt: skip
-        """A buffer at the next free byte that is a multiple of ``align``."""
+        """A buffer at the next free byte that is a multiple of ``align``.
+
+        One whose layout is left open begins at a multiple of 1024 bytes unless told otherwise: every swizzle fits there.
+        """
+        if align == 0 and layouts.is_open(layout):
+            align = OPEN_ALIGN
         if align > 0:
             self.offset = (self.offset + align - 1) // align * align
         made = decl_buffer(
@@ -119,7 +126,7 @@ class TMEMPool:
         if cols is not None:
             return cols
         bits = dt.storage_bits(dtype)
-        if layout is not None:
+        if layout is not None and not layouts.is_open(layout):
             return -(-int(layout.span("TCol")) * bits // 32)
         if len(shape) != 2:
             raise IRError("TMEM: give layout= or cols= for a shape that isn't two-dimensional")

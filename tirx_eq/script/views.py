@@ -106,6 +106,10 @@ def local(buffer: Buffer, *shape: Any, layout: Any = None) -> Buffer:
     if not extents or layout is None:
         if buffer.layout is None:
             raise IRError(f"local of '{buffer.name}': it has no layout, so give shape and layout=")
+        if layouts.is_open(buffer.layout):
+            if not extents or layout is not None:
+                raise IRError(f"local of '{buffer.name}': its layout is left open, so give the shape, and no layout")
+            return redeclare(buffer, extents, "default")
         storage = buffer.layout.storage()
         size = storage.span() if layout is None else storage.size()
         if not extents:
@@ -126,6 +130,11 @@ def _tile_and_swizzle(buffer: Buffer, what: str) -> tuple[Any, Any]:
     layout = buffer.layout
     if layout is None:
         raise IRError(f"{what} of '{buffer.name}': it has no layout")
+    if layouts.is_open(layout):
+        raise IRError(
+            f"{what} of '{buffer.name}': its layout is left open",
+            hint="name the part where it is used, as a region such as B[k, :, :], or view(shape)",
+        )
     if isinstance(layout, layouts.ComposeLayout):
         return layout.tile, layout.swizzle
     if isinstance(layout, layouts.SwizzleLayout):
