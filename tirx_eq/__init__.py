@@ -14,7 +14,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "simplify": ("tirx_eq.egraph.simplify", "simplify"),
     "simplify_all": ("tirx_eq.egraph.simplify", "simplify_all"),
-    "compile": ("tirx_eq.lower.kernel", "compile_function"),
+    "compile": ("tirx_eq.solve.compile", "compile_open"),
+    "solve": ("tirx_eq.solve.solve", "solve"),
     "Kernel": ("tirx_eq.lower.kernel", "Kernel"),
     "TirxError": ("tirx_eq.errors", "TirxError"),
     "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
@@ -37,15 +38,16 @@ if TYPE_CHECKING:
     from .errors import TirxError
     from .interop.tvm import from_tvm, to_tvm, tvm_pass
     from .lower.kernel import Kernel
-    from .lower.kernel import compile_function as compile
     from .prove.check import check
     from .prove.layouts import conflict_free, covers, equal, injective, same_up_to
     from .prove.verdict import Verdict
     from .solve.best_layout import best_layout
+    from .solve.compile import compile_open as compile
+    from .solve.solve import solve
 
 __all__ = [
     "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "covers", "equal",
-    "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "strategies", "to_tvm", "tvm_pass",
+    "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "solve", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 

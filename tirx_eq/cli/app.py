@@ -14,6 +14,7 @@ from . import layouts as layouts_command
 from . import rules as rules_command
 from . import run as run_command
 from . import simplify as simplify_command
+from . import solve as solve_command
 from .output import stderr
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ simplify_command.add(app)
 layouts_command.add(app)
 run_command.add(app)
 audit_command.add(app)
+solve_command.add(app)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ParseError
-from .output import infix, print_json, stderr, stdout, table, write_text
+from .output import infix, print_json, slow_progress, stderr, stdout, table, write_text
 
 if TYPE_CHECKING:
     from ..ir import PrimFunc
@@ -48,10 +48,10 @@ def compile_command(
     """Compile a TIRx kernel to PTX; prove its layouts and addresses; report what was chosen."""
     began = time.perf_counter()
     func = load_function(file)
-    from ..lower.kernel import compile_function
+    from ..solve.compile import compile_open
 
     loaded = time.perf_counter()
-    kernel = compile_function(func, target)
+    kernel = compile_open(func, target, progress=slow_progress())
     lowered = time.perf_counter()
     data = kernel.report()
     data["ptx_instructions"] = _count(kernel.ptx)
@@ -71,6 +71,9 @@ def compile_command(
         print_json(data)
         return
     _show(kernel, data, path)
+    if kernel.solution is not None:
+        for c in kernel.solution.chosen:
+            stdout().print(f"layout of {c.name}: {c.layout.script('')}", markup=False, soft_wrap=True)
     if explain:
         stdout().print(kernel.explain(), markup=False, soft_wrap=True)
 

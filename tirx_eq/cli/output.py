@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,20 @@ def stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def slow_progress(after: float = 1.0) -> Callable[[str], None]:
+    """Tells on standard error what is being done, once that takes over ``after`` seconds, at most four times in one."""
+    began = last = time.monotonic()
+
+    def tell(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - began > after and now - last > 0.25:
+            last = now
+            stderr().print(f"[dim]{now - began:5.1f} s  {text}[/]", soft_wrap=True)
+
+    return tell
 
 
 def print_json(data: Any) -> None:

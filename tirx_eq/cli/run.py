@@ -113,6 +113,7 @@ def execute(
     from ..interp.inputs import generate_inputs
     from ..interp.run import from_memory, interpret_recorded, to_memory
     from ..lower.kernel import compile_function
+    from ..solve.compile import filled
 
     seconds: dict[str, float] = {}
     clock = time.perf_counter()
@@ -123,6 +124,7 @@ def execute(
         seconds[name] = now - clock
         clock = now
 
+    func, _ = filled(func, target)
     kernel = compile_function(func, target)
     if ptx is not None:
         kernel = replace(kernel, ptx=ptx)

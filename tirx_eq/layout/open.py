@@ -55,7 +55,7 @@ class OpenLayout(Layout):
         return OpenLayout(swizzle, contiguous, thread_axis)
 
     def _refuse(self, what: str) -> LayoutError:
-        return LayoutError(f"{what}: the layout is left open (auto)", hint="te.solve(func) chooses it; te.compile does so first")
+        return LayoutError(f"{what}: the layout is left open (auto)", hint="te.solve(func) chooses it, te.compile too")
 
     def size(self, axis: Any = None) -> Value:
         raise self._refuse("size")

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LoweringError, ProofError, TirxError
-from ..ir import PrimFunc, TensorMapType, Var
+from ..ir import AllocBuffer, DeclBuffer, PrimFunc, TensorMapType, Var, post_order_visit
 from ..ir import dtype as dt
+from ..layout import is_open
 from ..prove.verdict import Verdict
 from ..ptx.builder import Module, Param
 from ..ptx.launch import Launch as LaunchData
@@ -47,7 +48,8 @@ class Lowered:
 class Kernel:
     """A compiled kernel.
 
-    ``ptx`` is the module text, ``launch`` what the host needs; ``calls`` and ``indices`` are what the report shows.
+    ``ptx`` is the module text, ``launch`` what the host needs; ``calls`` and ``indices`` are what the report shows;
+    ``solution`` tells which layouts were chosen where the function left some open (see :mod:`tirx_eq.solve`).
     """
 
     name: str
@@ -58,6 +60,7 @@ class Kernel:
     indices: Indices = field(repr=False)
     seconds: dict[str, float] = field(repr=False)
     warnings: tuple[str, ...] = ()
+    solution: Any = field(default=None, repr=False)
 
     def explain(self) -> str:
         """For each tile call every candidate with its cost, and the condition that ruled out each other variant."""
@@ -93,6 +96,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     if not isinstance(func, PrimFunc):
         raise LoweringError(f"compile needs a PrimFunc, got {type(func).__name__}")
     find_target(target)
+    _refuse_open(func)
     clock = _Clock()
     launch = find_launch(func)
     storage = plan(func)
@@ -121,6 +125,16 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     clock.lap("ptx")
     data = kernel.launch(launch.grid, {name: m for m, name in maps.items()})
     return Kernel(func.name, target, text, data, calls, indices, clock.laps, notes)
+
+
+def _refuse_open(func: PrimFunc) -> None:
+    def look(node: Any) -> None:
+        if isinstance(node, (AllocBuffer, DeclBuffer)) and is_open(node.buffer.layout):
+            raise LoweringError(
+                f"the layout of '{node.buffer.name}' is left open", hint="te.compile chooses it, or te.solve", span=node.span
+            )
+
+    post_order_visit(func.body, look)
 
 
 def _emit(choice: Choice) -> Block:

@@ -271,6 +271,9 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _shared_align(buffer: Buffer) -> int:
-    """A swizzled buffer is aligned to its pattern, others to 16 bytes or their element."""
+    """A swizzled buffer is aligned to its pattern, others to 16 bytes or their element; to 128 if they are that large, since
+    tensor copies need it (PTX ISA 9.7.9.27)."""
     swizzled = buffer.layout is not None and type(buffer.layout).__name__ != "TileLayout"
-    return SHARED_ALIGN if swizzled else max(16, dt.storage_bits(buffer.dtype) // 8)
+    if swizzled:
+        return SHARED_ALIGN
+    return 128 if _bytes(buffer) >= 128 else max(16, dt.storage_bits(buffer.dtype) // 8)

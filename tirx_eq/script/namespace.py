@@ -150,8 +150,8 @@ def make_table() -> dict[str, Any]:
         "Assert": control.assert_stmt, "Return": control.return_stmt, "Break": control.break_stmt,
         "Continue": control.continue_stmt, "func_attr": control.func_attr, "func_ret": control.func_ret,
         "static_assert": _static_assert, "Range": _RangeMaker(), "comm_reducer": _comm_reducer, "Reduce": _reduce,
-        "iter_var": _iter_var, "BufferLoad": _buffer_load, "BufferRegion": _buffer_region,
-        "auto": layouts.auto, "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
+        "auto": layouts.auto, "iter_var": _iter_var, "BufferLoad": _buffer_load, "BufferRegion": _buffer_region,
+        "SMEMPool": pools.SMEMPool, "TMEMPool": pools.TMEMPool, "compose_op": tile.compose_op, "tile": tile,
     })  # fmt: skip
     return table
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import TirxError
@@ -18,6 +19,8 @@ from ..layout import Layout
 from ..lower.candidates import _CONFIG_OF, Candidate, Premises, Rejection, _applicable, lowering_rules
 from ..lower.conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from ..lower.context import CallContext, Operand
+from ..lower.machine import Price
+from ..lower.storage import SHARED_ALIGN
 from ..lower.variants import VARIANTS
 
 
@@ -32,7 +35,7 @@ class TrackedBuffer(Buffer):
     """A buffer with a trial layout that notes when it is looked at."""
 
     @property
-    def layout(self) -> Any:  # type: ignore[override]
+    def layout(self) -> Any:
         self.__dict__["_reads"].seen.add(self.__dict__["_unknown"])
         return self.__dict__["layout"]
 
@@ -70,12 +73,18 @@ class _Memo(dict[Any, Any]):
 Assignment = Mapping[int, Layout]
 
 
+def _price(node: str, values: tuple[int, ...], c: CallContext) -> Price:
+    return VARIANTS[node].price(c, values)
+
+
 @dataclass(frozen=True)
 class OpenOperand:
-    """An operand whose buffer's layout is open: the unknown, and how the buffer's layout follows from it."""
+    """An operand whose buffer's layout is open: the unknown, and how the buffer's layout follows from it; ``allocated``: shared
+    memory of its own, which the compiler places."""
 
     unknown: int
     layout_of: Callable[[Layout], Layout | str]
+    allocated: bool = False
 
 
 class CallTable:
@@ -114,7 +123,9 @@ class CallTable:
             if isinstance(layout, str):
                 return f"'{o.buffer.name}': {layout}"
             buffer = self._buffer(o.buffer, found.unknown, layout)
-            operands[name] = Operand(o.name, BufferRegion(buffer, o.region.region), o.root, o.storage)
+            # Storage that grows with the layout begins where every swizzle's pattern does.
+            root = dataclasses.replace(o.root, offset=0, align=SHARED_ALIGN) if found.allocated else o.root
+            operands[name] = Operand(o.name, BufferRegion(buffer, o.region.region), root, o.storage)
         return dataclasses.replace(c, operands=operands, memo=_Memo(self._reads))
 
     def _buffer(self, buffer: Buffer, unknown: int, layout: Layout) -> Buffer:
@@ -208,7 +219,7 @@ class CallTable:
         for p in self.rules:
             _, passed = self.passes(p, at)
             for values in passed:
-                price = self._ask(("price", p.node, values[1:]), at, lambda c, p=p, v=values: VARIANTS[p.node].price(c, v[1:]))
+                price = self._ask(("price", p.node, values[1:]), at, partial(_price, p.node, values[1:]))
                 if not isinstance(price, str):
                     made.append(Candidate(p.variant, p.rule.name, p.node, values[1:], price))
         made.sort(key=lambda k: (k.cycles, k.node, tuple(-v for v in k.values)))

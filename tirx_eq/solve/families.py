@@ -22,6 +22,11 @@ PADS = (4, 8, 16)
 MAX_ORDERED = 3  # dimensions of which every order is tried
 
 
+def number(value: Any) -> int:
+    """An extent, stride or span of a layout without symbolic values."""
+    return int(value)
+
+
 def unique(layouts: Iterable[Layout]) -> list[Layout]:
     """The layouts without repetitions, in order."""
     return list(dict.fromkeys(layouts))
@@ -118,8 +123,8 @@ def fused(iters: Sequence[Iter]) -> TileLayout:
     """Neighbouring digits that are one progression as one digit, for short texts."""
     out: list[Iter] = []
     for i in iters:
-        if out and out[-1].axis == i.axis and out[-1].stride == i.stride * i.extent:  # type: ignore[operator]
-            out[-1] = Iter(out[-1].extent * i.extent, i.stride, i.axis)  # type: ignore[operator]
+        if out and out[-1].axis == i.axis and out[-1].stride == number(i.stride) * number(i.extent):
+            out[-1] = Iter(number(out[-1].extent) * number(i.extent), i.stride, i.axis)
         else:
             out.append(i)
     return TileLayout(tuple(out or [Iter(1, 1)]))
@@ -141,8 +146,8 @@ def staged(shape: Sequence[int], make: Any) -> list[Layout]:
     stages, (rows, columns) = prod(shape[:-2]), shape[-2:]
     made = []
     for tile in make(rows, columns):
-        width = int(tile.span("TCol"))
-        made.append(tile if stages == 1 else TileLayout((Iter(stages, width, TCol), *tile.shard), tile.replica, dict(tile.offset)))
+        staging = Iter(stages, number(tile.span("TCol")), TCol)
+        made.append(tile if stages == 1 else TileLayout((staging, *tile.shard), tile.replica, dict(tile.offset)))
     return unique(made)
 
 
@@ -191,7 +196,8 @@ def scale_factors(shape: Sequence[int], per_instruction: Sequence[int] = (4, 2, 
             if factors % packed:
                 continue
             groups = rows // 32
-            shard = [Iter(groups, 4, TCol), Iter(32, 1, TLane), Iter(factors // packed, 4 * groups, TCol), Iter(packed, 1, TCol)]
+            further = Iter(factors // packed, 4 * groups, TCol)
+            shard = [Iter(groups, 4, TCol), Iter(32, 1, TLane), further, Iter(packed, 1, TCol)]
             made.append(TileLayout(tuple(i for i in shard if i.extent != 1), (Iter(4, 32, TLane),)))
         return made
 
@@ -309,10 +315,10 @@ def reduced(layout: Layout, shape: Sequence[int], axes: Sequence[int]) -> TileLa
 
 def _renumbered(iters: Sequence[Iter]) -> tuple[Iter, ...]:
     """Register digits packed densely again, in the order of their strides."""
-    order = sorted((k for k, i in enumerate(iters) if i.axis == m and i.extent != 1), key=lambda k: int(iters[k].stride))  # type: ignore[arg-type]
+    order = sorted((k for k, i in enumerate(iters) if i.axis == m and i.extent != 1), key=lambda k: number(iters[k].stride))
     out, stride = list(iters), 1
     for k in order:
         out[k] = Iter(iters[k].extent, stride)
-        stride *= int(iters[k].extent)  # type: ignore[arg-type]
+        stride *= number(iters[k].extent)
     kept = tuple(i for i in out if i.extent != 1)
     return kept or (Iter(1, 1),)

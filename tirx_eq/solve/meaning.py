@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ..errors import Span
 from ..ir import Buffer, Var
 from ..ir import dtype as dt
 from ..layout import Iter, TileLayout
@@ -72,7 +73,7 @@ def read_meaning(unknowns: Sequence[Unknown], uses: Uses, found: Sequence[Declar
     for s in uses.scalars:
         b = s.buffer
         if b.data in own and _bits(b) == own[b.data]:
-            classes.reveal(b.data, f"'{b.name}' is used by position{f' at {s.span}' if s.span else ''}")
+            classes.reveal(b.data, f"a statement{_place(s.span)} uses '{b.name}' by position")
     by_class: dict[Var, list[Unknown]] = {}
     for u in spread:
         by_class.setdefault(classes.find(u.leader.data), []).append(u)
@@ -113,7 +114,7 @@ def _call(c: CallContext, own: dict[Var, int], classes: _Classes) -> None:
     mine = [o for o in regions if o.buffer.data in own and _private(o, own)]
     if not mine or c.scope != "thread":
         return
-    place = f" at {c.span}" if c.span else ""
+    place = _place(c.span)
     whole = [o for o in mine if o.size == prod(const_shape(o.buffer))]
     elementwise = c.op in FAMILIES or c.op == "copy"
     sizes = {o.size for o in mine}
@@ -127,6 +128,10 @@ def _call(c: CallContext, own: dict[Var, int], classes: _Classes) -> None:
         return
     for o in mine[1:]:
         classes.join(mine[0].buffer.data, o.buffer.data)
+
+
+def _place(span: Span | None) -> str:
+    return f" in line {span.line}" if span else ""
 
 
 def _private(o: Operand, own: dict[Var, int]) -> bool:

@@ -15,13 +15,13 @@ from math import prod
 import numpy as np
 
 from ..errors import LayoutError, Span
-from ..ir import Buffer, IntImm, Var
+from ..ir import Buffer, Expr, Var
 from ..ir import dtype as dt
 from ..ir.linear import linear_form
-from ..ir.structural import structural_equal
 from ..layout import ComposeLayout, Iter, Layout, OpenLayout, TileLayout, is_open
 from ..lower.storage import const_shape
 from .erase import Declared
+from .families import number
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,24 @@ class Member:
 
     def layout(self, whole: Layout) -> Layout | str:
         """The buffer's layout when the unknown's is ``whole``, or why there is none."""
+        axis = "TCol" if self.buffer.scope == "tmem" else "m"
         try:
             if self.how == "pack":
-                return whole.pack(self.factor)
+                return whole.pack(self.factor, axis)
             if self.how == "unpack":
-                return whole.unpack(self.factor)
+                return whole.unpack(self.factor, axis)
             return _part(whole, self.factor) if self.how == "part" else whole
         except LayoutError as error:
             return error.message
 
     def whole(self, mine: Layout) -> Layout | None:
         """A layout of the unknown under which this buffer has the layout ``mine``; None if there is none."""
+        axis = "TCol" if self.buffer.scope == "tmem" else "m"
         try:
             if self.how == "pack":
-                return mine.unpack(self.factor)
+                return mine.unpack(self.factor, axis)
             if self.how == "unpack":
-                return mine.pack(self.factor)
+                return mine.pack(self.factor, axis)
             return _repeated(mine, self.factor) if self.how == "part" else mine
         except LayoutError:
             return None
@@ -58,7 +60,7 @@ class Member:
 
 def _part(whole: Layout, factor: int) -> Layout | str:
     """The layout of the first of equal parts, each as far from the last as its size, under one layout."""
-    size = int(whole.size()) // factor  # type: ignore[call-overload]
+    size = number(whole.size()) // factor
     made = whole.slice([factor, size], [(0, 1), (0, size)])
     every = np.arange(factor * size)
     first, places = made.evaluate(np.arange(size)), whole.evaluate(every)
@@ -122,8 +124,10 @@ class Unknown:
         """Bits of an element of the leader."""
         return dt.storage_bits(self.leader.dtype)
 
-    def member(self, buffer: Buffer) -> Member:
-        return next(m for m in self.members if m.buffer is buffer)
+    def member_of(self, data: Var, shape: tuple[int, ...], bits: int) -> Member:
+        """The member with this pointer, shape and element size (the buffers of a trial function are other objects)."""
+        same = [m for m in self.members if const_shape(m.buffer) == shape and dt.storage_bits(m.buffer.dtype) == bits]
+        return next((m for m in same if m.buffer.data is data), same[0])
 
 
 def space_of(buffer: Buffer) -> str:
@@ -148,8 +152,14 @@ def _same_root(a: Buffer, b: Buffer) -> bool:
     if space_of(a) != space_of(b):
         return False
     if a.scope == "tmem" and a.allocated_addr and b.allocated_addr:
-        return structural_equal(a.allocated_addr, b.allocated_addr)
+        return _base(a) == _base(b)
     return a.data is b.data
+
+
+def _base(b: Buffer) -> frozenset[Expr]:
+    """What was read from memory to make a tensor-memory address: its allocation."""
+    terms, _ = linear_form(b.allocated_addr[0])
+    return frozenset(atom for atom in terms if not isinstance(atom, Var))
 
 
 def _of_root(group: list[Declared]) -> list[tuple[list[Member], list[Declared]]]:
@@ -175,13 +185,13 @@ def _tie(whole: Buffer, view: Buffer) -> Member | None:
     """How ``view`` follows from ``whole`` if it is the same bytes (or one of equal parts of them), else None."""
     a, b = dt.storage_bits(whole.dtype), dt.storage_bits(view.dtype)
     total, mine = _bits(whole), _bits(view)
-    terms, rest = linear_form(view.elem_offset - whole.elem_offset * a // b) if a != b else linear_form(
-        view.elem_offset - whole.elem_offset
-    )
-    terms = {k: v for k, v in terms.items() if v}
-    if total == mine and not terms and rest == 0:
-        if whole.scope == "tmem" and a != b:
+    terms, rest = _distance(whole, view)
+    if whole.scope == "tmem":
+        # Addresses that run-time numbers make may be the same: then the two are views of one array.
+        if total != mine or (not terms and rest != 0):
             return None
+        terms, rest = {}, 0
+    if total == mine and not terms and rest == 0:
         if a == b:
             return Member(view)
         return Member(view, "pack", b // a) if b > a else Member(view, "unpack", a // b)
@@ -191,6 +201,24 @@ def _tie(whole: Buffer, view: Buffer) -> Member | None:
     if a == b and parts > 1 and total % mine == 0 and inside and space_of(whole) == "shared" and (terms or rest):
         return Member(view, "part", parts)
     return None
+
+
+def _distance(whole: Buffer, view: Buffer) -> tuple[dict[Expr, int], int]:
+    """How far the view begins behind the start of ``whole``, as coefficients and a constant: elements of the view, or
+    columns of tensor memory."""
+    if whole.scope == "tmem" and whole.allocated_addr and view.allocated_addr:
+        terms, rest = linear_form(view.allocated_addr[0] - whole.allocated_addr[0])
+        return {k: v for k, v in terms.items() if v}, rest
+    a, b = dt.storage_bits(whole.dtype), dt.storage_bits(view.dtype)
+    first, start = linear_form(whole.elem_offset)
+    terms, rest = linear_form(view.elem_offset)
+    if a != b:
+        moved = {k: v * a // b for k, v in first.items()}, start * a // b
+    else:
+        moved = first, start
+    for k, v in moved[0].items():
+        terms[k] = terms.get(k, 0) - v
+    return {k: v for k, v in terms.items() if v}, rest - moved[1]
 
 
 def _made(index: int, members: list[Member], group: list[Declared]) -> Unknown:
@@ -215,12 +243,3 @@ def _made(index: int, members: list[Member], group: list[Declared]) -> Unknown:
         if own is not None:
             capacity = _bits(own) // dt.storage_bits(leader.dtype)
     return Unknown(index, leader, tuple(members), space, wanted, room, spans[id(leader)], fixed, capacity)
-
-
-def constant_offset(b: Buffer) -> int | None:
-    """The element offset of a buffer if it is a number."""
-    return b.elem_offset.value if isinstance(b.elem_offset, IntImm) else None
-
-
-def data_of(b: Buffer) -> Var:
-    return b.data
