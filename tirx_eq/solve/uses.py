@@ -67,25 +67,25 @@ class _Walker(Lowerer):
     def __init__(self, func: PrimFunc, launch: Launch, storage: Storage, target: str) -> None:
         super().__init__(func, launch, storage, target)
         self.weights: list[int] = []
-        self.scalars: list[ScalarAccess] = []
-        self.scalar_weights: list[int] = []
+        self.element_accesses: list[ScalarAccess] = []
+        self.element_weights: list[int] = []
         self.addressed: dict[Buffer, Span | None] = {}
 
     def block(self, stmt: Stmt, place: Place) -> Block:
         nodes: list[Any] = []
         for s in stmt.seq if isinstance(stmt, SeqStmt) else (stmt,):
-            calls, scalars = len(self.contexts), len(self.scalars)
+            calls, scalars = len(self.contexts), len(self.element_accesses)
             self._note(s, place)
             made = super().block(s, place)
             nodes += made
             self.weights += [1] * (len(self.contexts) - len(self.weights))
-            self.scalar_weights += [1] * (len(self.scalars) - len(self.scalar_weights))
+            self.element_weights += [1] * (len(self.element_accesses) - len(self.element_weights))
             if isinstance(s, For) and made and isinstance(made[-1], Loop):
                 trips = _trips(made[-1])
                 for k in range(calls, len(self.contexts)):
                     self.weights[k] *= trips
-                for k in range(scalars, len(self.scalars)):
-                    self.scalar_weights[k] *= trips
+                for k in range(scalars, len(self.element_accesses)):
+                    self.element_weights[k] *= trips
         return tuple(nodes)
 
     def _note(self, s: Stmt, place: Place) -> None:
@@ -111,7 +111,7 @@ class _Walker(Lowerer):
         if any(isinstance(i, Ramp) for i in load.indices):
             return
         indices = tuple(self.resolve(i, place) for i in load.indices)
-        self.scalars.append(ScalarAccess(load.buffer, indices, place.active, dict(place.ranges), writes, span))
+        self.element_accesses.append(ScalarAccess(load.buffer, indices, place.active, dict(place.ranges), writes, span))
 
 
 def _trips(loop: Loop) -> int:
@@ -154,6 +154,6 @@ def uses_of(func: PrimFunc, target: str) -> Uses:
     walk = _Walker(func, launch, storage, target)
     walk.run()
     return Uses(
-        func, launch, storage, tuple(walk.contexts), tuple(walk.weights), tuple(walk.scalars), tuple(walk.scalar_weights),
-        walk.addressed,
+        func, launch, storage, tuple(walk.contexts), tuple(walk.weights), tuple(walk.element_accesses),
+        tuple(walk.element_weights), walk.addressed,
     )  # fmt: skip
