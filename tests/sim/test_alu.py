@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tirx_eq.errors import ParseError
 from tirx_eq.sim import Launch, simulate
 
 rng = np.random.default_rng(6)
@@ -277,3 +278,95 @@ def test_approximations_within_their_stated_error(function, exact, error):
     got = run(f"mov.b64 {{%f0, %f4}}, %a; {function}.f32 %f3, %f0; mov.b64 %o, {{%f3, 0}};", a.view(np.uint32))
     values, right = got.astype(np.uint32).view(np.float32).astype(np.float64), exact(a.astype(np.float64))
     assert (np.abs(values - right) <= error * np.maximum(np.abs(right), 1)).all()
+
+
+# -- stochastic rounding, out-of-bounds NaN, 128-bit atomics ------------------------------------------------
+def bracket(value, kind):
+    """The two numbers of a format around a positive value, by enumeration of all of them."""
+    types = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+             "e3m2": ml_dtypes.float6_e3m2fn}
+    count = {"f16": 1 << 16, "bf16": 1 << 16, "e3m2": 64}.get(kind, 256)
+    codes = np.arange(count).astype(np.uint16 if count == 1 << 16 else np.uint8)
+    with np.errstate(all="ignore"):
+        every = codes.view(types[kind]).astype(np.float64)
+    every = np.unique(np.abs(every[np.isfinite(every)]))
+    at = min(int(np.searchsorted(every, value, side="right")) - 1, len(every) - 2)
+    return float(every[at]), float(every[at + 1])
+
+
+def rounded(value, kind, bits, count):
+    """Away from zero if the position between the neighbours plus the random fraction reaches one."""
+    low, high = bracket(abs(value), kind)
+    away = Fraction(abs(value) - low) / Fraction(high - low) + Fraction(bits, 1 << count) >= 1
+    return math.copysign(high if away else low, value)
+
+
+@pytest.mark.parametrize("kind,count", [("f16", 13), ("bf16", 16)])
+def test_stochastic_rounding_of_pairs(kind, count):
+    values = np.concatenate([rng.normal(size=60), rng.normal(size=20) * 1e-6, [1.0, -2.0, 0.0, 1.5]]).astype(np.float32)
+    other, random = values[::-1].copy(), rng.integers(0, 1 << 32, len(values))
+    text = f"cvt.u32.u64 %r1, %a; cvt.u32.u64 %r2, %b; mov.b32 %f1, %r1; mov.b32 %f2, %r2; cvt.u32.u64 %r3, %c; " \
+           f"cvt.rs.{kind}x2.f32 %r4, %f1, %f2, %r3; cvt.u64.u32 %o, %r4;"
+    out = run(text, values.view(np.uint32), other.view(np.uint32), random).astype(np.uint32)
+    dtype = np.float16 if kind == "f16" else ml_dtypes.bfloat16
+    low, high = ((out >> s & 0xFFFF).astype(np.uint16).view(dtype).astype(np.float64) for s in (0, 16))
+    for i, (a, b, bits) in enumerate(zip(values, other, random)):
+        mask = (1 << count) - 1
+        assert low[i] == rounded(float(b), kind, int(bits) & 0xFFFF & mask, count)
+        assert high[i] == rounded(float(a), kind, int(bits) >> 16 & mask, count)
+
+
+@pytest.mark.parametrize("kind,dtype", [("e4m3", ml_dtypes.float8_e4m3fn), ("e5m2", ml_dtypes.float8_e5m2),
+                                        ("e3m2", ml_dtypes.float6_e3m2fn)])
+def test_stochastic_rounding_of_four(kind, dtype):
+    values = (rng.normal(size=80) * 2.0 ** rng.integers(-6, 3, 80)).astype(np.float32)
+    random = rng.integers(0, 1 << 32, 80)
+    text = "cvt.u32.u64 %r1, %a; mov.b32 %f1, %r1; neg.f32 %f2, %f1; mul.f32 %f3, %f1, 0f3f400000; neg.f32 %f4, %f3; " \
+           f"cvt.u32.u64 %r3, %c; cvt.rs.satfinite.{kind}x4.f32 %r4, {{%f1, %f2, %f3, %f4}}, %r3; cvt.u64.u32 %o, %r4;"
+    out = run(text, values.view(np.uint32), values.view(np.uint32), random).astype(np.uint32)
+    got = np.ascontiguousarray(out).view(np.uint8).reshape(-1, 4).view(dtype).astype(np.float64)
+    for i, (v, bits) in enumerate(zip(values, random)):
+        halves = [int(bits) & 0xFFFF, int(f"{int(bits) & 0xFFFF:016b}"[::-1], 2), int(bits) >> 16,
+                  int(f"{int(bits) >> 16:016b}"[::-1], 2)]
+        third = float(np.float32(v) * np.float32(0.75))
+        for j, value in enumerate((-third, third, -float(v), float(v))):
+            assert got[i, j] == rounded(value, kind, halves[j], 16)
+
+
+def test_random_bits_of_unknown_order_are_refused():
+    with pytest.raises(ParseError, match="not public"):
+        run("mov.b32 %f1, 0; cvt.rs.satfinite.e2m1x4.f32 %h1, {%f1, %f1, %f1, %f1}, %r1;", [0])
+
+
+def test_fma_takes_what_is_outside_of_a_tensor_as_zero():
+    outside, nan, two, three = 0x7FFF, 0x7E00, 0x4000, 0x4200
+    a = [two, outside, two, outside, nan, two]
+    b = [three, three, outside, outside, three, nan]
+    text = "cvt.u16.u64 %h1, %a; cvt.u16.u64 %h2, %b; fma.rn{}.f16 %h3, %h1, %h2, %h1; cvt.u64.u16 %o, %h3;"
+    got = run(text.format(".oob"), a, b).astype(np.uint16).view(np.float16)
+    assert got[0] == 8 and (got[1:4] == 0).all() and np.isnan(got[4:]).all()
+    assert np.isnan(run(text.format(""), a, b).astype(np.uint16).view(np.float16)[1:]).all()
+
+
+def test_atomics_of_128_bits():
+    source = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 cell, .param .u64 out) {
+    .reg .b64 %d<8>; .reg .b128 %w<4>; .reg .b32 %r<2>;
+    ld.param.u64 %d0, [cell]; ld.param.u64 %d1, [out];
+    mov.u32 %r0, %tid.x; mul.wide.u32 %d2, %r0, 16; add.u64 %d1, %d1, %d2;
+    cvt.u64.u32 %d3, %r0; add.u64 %d4, %d3, 100; add.u64 %d5, %d3, 1; add.u64 %d6, %d3, 101;
+    mov.b128 %w0, {%d3, %d4}; mov.b128 %w1, {%d5, %d6};
+    atom.global.cas.b128 %w2, [%d0], %w0, %w1;
+    mov.b128 {%d3, %d4}, %w2;
+    st.global.v2.u64 [%d1], {%d3, %d4};
+    atom.global.exch.b128 %w3, [%d0+16], %w1;
+    ret;
+}"""
+    cell = np.array([0, 100, 7, 7], np.uint64)
+    result = simulate(source, "k", Launch((1, 1, 1), (32, 1, 1)), [cell, np.zeros((32, 2), np.uint64)]).raise_for_faults()
+    # every thread finds what it expects, since threads take turns in order
+    np.testing.assert_array_equal(result.arrays["cell"], [32, 132, 32, 132])
+    np.testing.assert_array_equal(result.arrays["out"], np.stack([np.arange(32), np.arange(32) + 100], axis=1))

@@ -10,7 +10,7 @@ from tirx_eq.sim import formats
 from tirx_eq.sim.isa import INTEGERS, entry
 from tirx_eq.sim.memory import GLOBAL, LOCAL, PARAM, SHARED
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Run
-from tirx_eq.sim.syntax import Instr
+from tirx_eq.sim.syntax import Instr, Vec
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray
@@ -150,8 +150,8 @@ def to_packed(decoder: Decoder, instr: Instr, to: str, source: str, modes: set[s
             parts = [bits_of(limit(formats.widen(v, from_each))) for v in (low, high)]
             target(w, g, (parts[0] | (parts[1] << np.uint32(width))).astype(f"u{max(1, width // 4)}"))
         return run_pair, ALU
-    if to in QUADS:
-        raise decoder.error("stochastic rounding is not supported")
+    if "rs" in modes:
+        return stochastic(decoder, instr, to, relu)
     operands = instr.operands
     if len(operands) != 3:
         raise decoder.error("two sources are needed")
@@ -161,6 +161,69 @@ def to_packed(decoder: Decoder, instr: Instr, to: str, source: str, modes: set[s
     def run(w: Wave, g: Group) -> None:
         high, low = bits_of(limit(a(w, g))), bits_of(limit(b(w, g)))
         target(w, g, (low | (high << np.uint32(width))).astype(f"u{max(1, width // 4)}"))
+    return run, ALU
+
+
+#: formats of cvt.rs -> (random bits an element gets, mantissa bits, exponent of the least normal number)
+STOCHASTIC = {"f16": (13, 10, -14), "bf16": (16, 7, -126), "e4m3": (16, 3, -6), "e5m2": (16, 2, -14), "e2m3": (16, 3, 0),
+              "e3m2": (16, 2, -2)}
+
+
+def mirrored(half: Array) -> Array:
+    """The 16 low bits in reverse order."""
+    found = np.zeros_like(half)
+    for bit in range(16):
+        found |= ((half >> np.uint32(bit)) & np.uint32(1)) << np.uint32(15 - bit)
+    return found
+
+
+def stochastic(decoder: Decoder, instr: Instr, to: str, relu: bool) -> tuple[Run, int]:
+    """cvt.rs: an element is rounded away from zero if its random bits, added to the bits that are cut off, carry out.
+
+    Which bits an element gets is the ISA's text for the pairs.  For four elements {a, b, e, f} of f8 and f6 types the text
+    gives the half-word (f, e: low; b, a: high); that e and a read it bit-reversed was measured on sm_100a in public (torchao's
+    model of ``cvt.rs.satfinite.e4m3x4``).  For e2m1x4 the order is not public.
+    """
+    each = to[:-2]
+    if each not in STOCHASTIC:
+        raise decoder.error(f"which random bits the elements of {to} get is not public")
+    count, mantissa, least = STOCHASTIC[each]
+    operands = instr.operands
+    items = operands[1].items if isinstance(operands[1], Vec) else operands[1:3]
+    if len(items) != (4 if to in QUADS else 2) or len(operands) != (3 if to in QUADS else 4):
+        raise decoder.error("the values and a register of random bits are needed")
+    reads = [formats.float_source(decoder, o, "f32") for o in reversed(items)]
+    random = decoder.wide(operands[-1], "u32")
+    target = decoder.target(operands[0], "u32")
+    width = 16 if to in PAIRS else 8
+
+    def run(w: Wave, g: Group) -> None:
+        words = random(w, g)
+        result = np.zeros(g.n, np.uint32)
+        for i, read in enumerate(reads):
+            half = words >> np.uint32(16 * (i if to in PAIRS else i // 2)) & np.uint32(0xFFFF)
+            if to in QUADS and i % 2:
+                half = mirrored(half)
+            bits = encoded(np.broadcast_to(read(w, g), (g.n,)).astype(np.float64), half & np.uint32((1 << count) - 1))
+            result |= bits.astype(np.uint32) << np.uint32(width * i)
+        target(w, g, result)
+
+    def encoded(value: Array, half: Array) -> Array:
+        if relu:
+            value = np.where(value > 0, value, np.where(np.isnan(value), value, 0.0))
+        exponent = np.maximum(np.frexp(value)[1] - 1, least)
+        unit = np.ldexp(1.0, exponent - mantissa)
+        with np.errstate(all="ignore"):
+            steps = np.abs(value) / unit
+            whole = np.floor(steps)
+            whole = whole + (steps - whole + half / float(1 << count) >= 1)
+            rounded = np.where(np.isfinite(value), np.copysign(whole * unit, value), value)
+        if each == "f16":
+            finite = np.clip(rounded, -65504, 65504) if "satfinite" in instr.parts else rounded
+            return formats.to_f16(np.where(np.isnan(value), value, finite))
+        if each == "bf16":
+            return formats.to_bf16(rounded)
+        return formats.to_narrow(rounded.astype(np.float32), each)
     return run, ALU
 
 

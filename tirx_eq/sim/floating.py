@@ -13,7 +13,7 @@ import numpy as np
 
 from tirx_eq.sim.alu import need
 from tirx_eq.sim.approximate import worst
-from tirx_eq.sim.formats import exact_sum, float_source, float_target, flush, round_f32
+from tirx_eq.sim.formats import exact_sum, float_source, float_target, flush, round_f32, widen
 from tirx_eq.sim.isa import FLOATS, entry
 from tirx_eq.sim.program import ALU, Decoder, Run
 from tirx_eq.sim.syntax import Instr
@@ -67,6 +67,10 @@ def arithmetic(name: str) -> Callable[[Decoder, Instr], tuple[Run, int]]:
         mode = next((p for p in instr.parts if p in MODES), "rn")
         ftz, sat, relu = "ftz" in instr.parts, "sat" in instr.parts, "relu" in instr.parts
 
+        fill = "oob" in instr.parts
+        if fill and (name != "fma" or kind.replace("x2", "") not in ("f16", "bf16")):
+            raise decoder.error(".oob goes with fma of f16 and bf16")
+
         def run(w: Wave, g: Group) -> None:
             values = [r(w, g) for r in reads]
             if kind == "f64":
@@ -90,9 +94,20 @@ def arithmetic(name: str) -> Callable[[Decoder, Instr], tuple[Run, int]]:
                 result = np.where(np.isnan(result), np.float32(0), np.clip(result, np.float32(0), np.float32(1)))
             if relu:
                 result = np.where(result > 0, result, result * 0)
+            if fill:
+                # what a tensor map with NaN fill writes outside of the tensor counts as a product of zero
+                outside = is_fill(values[0], kind) | is_fill(values[1], kind)
+                result = np.where(outside, result.dtype.type(0), result)
             target(w, g, result)
         return run, ALU
     return build
+
+
+def is_fill(value: Array, kind: str) -> Array:
+    """Where float32 values, widened from f16 or bf16, are the NaN that fills a box outside of its tensor (0x7FFF)."""
+    pattern = widen(np.array([0x7FFF], np.uint16), kind.replace("x2", "")).view(np.uint32)
+    found: Array = np.ascontiguousarray(value, np.float32).view(np.uint32) == pattern
+    return found
 
 
 def minimum(a: Array, b: Array) -> Array:
@@ -215,7 +230,7 @@ def test(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 ROUNDING = "rn rz rm rp ftz sat relu"
 ENTRIES = [
-    *[e for name in ("add", "sub", "mul", "fma") for e in entry(name, ROUNDING, arithmetic(name), FLOATS)],
+    *[e for name in ("add", "sub", "mul", "fma") for e in entry(name, ROUNDING + " oob", arithmetic(name), FLOATS)],
     *entry("mad", ROUNDING, arithmetic("fma"), {"f32", "f64"}),
     *entry("min", "ftz NaN xorsign abs", extremum(minimum), FLOATS),
     *entry("max", "ftz NaN xorsign abs", extremum(maximum), FLOATS),

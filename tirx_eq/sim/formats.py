@@ -168,6 +168,12 @@ def to_ue8m0(value: Array, mode: str = "rp") -> Array:
     return np.where(np.isnan(value), 255, bits).astype(np.uint8)
 
 
+def padded_bytes(raw: Array, bits: int) -> Array:
+    """16 elements of 6 or 4 bits with padding to 16 bytes, shape (..., 16), as one byte per element (b6x16_p32, b4x16_p64)."""
+    fields = np.unpackbits(raw[..., : 2 * bits], axis=-1, bitorder="little").reshape(*raw.shape[:-1], 16, bits)
+    return np.packbits(fields, axis=-1, bitorder="little")[..., 0]
+
+
 # -- operands ---------------------------------------------------------------------------------------
 def float_source(decoder: Decoder, operand: Operand, kind: str) -> Reader:
     """Reader of float values: f16/bf16 as float32, f32 and f64 as themselves, packed types as shape (rows, 2)."""

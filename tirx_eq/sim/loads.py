@@ -274,6 +274,20 @@ def half_operation(operation: str, kind: str) -> Callable[[Array, Array], Array]
     return two if kind.endswith("x2") else one
 
 
+def whole(decoder: Decoder, operand: Operand) -> Reader:
+    """A 128-bit register as two 64-bit halves, shape (rows, 2)."""
+    if not isinstance(operand, Reg) or decoder.program.registers[operand.index].type != "b128":
+        raise decoder.error("a .b128 register is needed")
+    index = operand.index
+
+    def read(w: Wave, g: Group) -> Array:
+        value = w.register(index)
+        if w.U[index] is not None:
+            w.undefined(index, g)
+        return value[g.idx]
+    return read
+
+
 def atomic(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     """atom and red: threads take turns in row order."""
     returns = instr.parts[0] == "atom"
@@ -284,28 +298,41 @@ def atomic(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     vector = next((int(p[1]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
     space = space_in(decoder, instr, operands[0])
     read = decoder.address(operands[0])
-    raw = {"f16": "u16", "bf16": "u16", "f16x2": "u32", "bf16x2": "u32"}.get(kind, kind)
+    raw = {"f16": "u16", "bf16": "u16", "f16x2": "u32", "bf16x2": "u32", "b128": "b64"}.get(kind, kind)
     source = operands[1]
     items = source.items if isinstance(source, Vec) else (source,)
     if len(items) != vector:
         raise decoder.error(f"{len(items)} operands where {vector} are needed")
-    sources = [decoder.wide(o, raw) for o in items]
-    swap = decoder.wide(operands[2], raw) if operation == "cas" else None
-    outs = []
-    if destination is not None:
-        places = destination.items if isinstance(destination, Vec) else (destination,)
+    wide = kind == "b128"
+    if wide and operation not in ("exch", "cas"):
+        raise decoder.error("of 128 bits there are .exch and .cas")
+    places = destination.items if isinstance(destination, Vec) else (destination,) if destination is not None else ()
+    if wide:
+        vector = 2
+        pair = whole(decoder, source)
+        other = whole(decoder, operands[2]) if operation == "cas" else None
+        if destination is not None:
+            whole(decoder, destination)
+    else:
+        sources = [decoder.wide(o, raw) for o in items]
+        single = decoder.wide(operands[2], raw) if operation == "cas" else None
         outs = [decoder.target(o, raw) for o in places]
     size = size_of(raw)
     dtype = np.dtype(DTYPES[raw])
-    function = half_operation(operation, kind) if kind in NARROW_ADD and operation != "exch" and swap is None \
+    function = half_operation(operation, kind) if kind in NARROW_ADD and operation not in ("exch", "cas") \
         else ATOMIC.get(operation, np.add)
     acquire = bool({"acquire", "acq_rel"} & set(instr.parts))
     release = bool({"release", "acq_rel"} & set(instr.parts))
     decoder.touches({"cluster": "shared"}.get(space, space), size)
 
+    def inputs(w: Wave, g: Group) -> tuple[Array, Array | None]:
+        """Operand and, for cas, replacement, shape (rows, vector)."""
+        if wide:
+            return pair(w, g), other(w, g) if other else None
+        return np.stack([s(w, g) for s in sources], axis=1), single(w, g)[:, None] if single else None
+
     def run(w: Wave, g: Group) -> None:
-        values = np.stack([s(w, g) for s in sources], axis=1)
-        new = swap(w, g) if swap else None
+        values, new = inputs(w, g)
         old = np.empty((g.n, vector), dtype)
         total = size * vector
         for at in locate(w, g, space, read(w, g), total, total):
@@ -319,6 +346,10 @@ def atomic(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             mine = np.arange(g.n) if at.mask is None else np.nonzero(at.mask)[0]
             data = at.data.view(dtype)
             old[mine] = turns(data, index, values[mine], None if new is None else new[mine])
+        if wide:
+            if isinstance(destination, Reg):
+                w.store(destination.index, g, old)
+            return
         for i, out in enumerate(outs):
             out(w, g, old[:, i].copy())
 
@@ -327,13 +358,13 @@ def atomic(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         _, first = np.unique(index[:, 0], return_index=True)
         if len(first) == len(index):
             before = data[index]
-            data[index] = np.where(before == values, new[:, None], before) if new is not None \
-                else function(before, values)
+            data[index] = function(before, values) if new is None \
+                else np.where((before == values).all(axis=1, keepdims=True), new, before)
             return before
         for i in range(len(index)):
             before[i] = data[index[i]]
             if new is not None:
-                if before[i, 0] == values[i, 0]:
+                if (before[i] == values[i]).all():
                     data[index[i]] = new[i]
             else:
                 data[index[i]] = function(before[i], values[i])

@@ -1,4 +1,4 @@
-"""Warp-level matrix instructions: ldmatrix, stmatrix, mma.sync and wmma (PTX ISA 9.7.14)."""
+"""Warp-level matrix products: mma.sync and wmma (PTX ISA 9.7.14)."""
 
 from __future__ import annotations
 
@@ -29,73 +29,20 @@ def whole_warps(w: Wave, g: Group) -> Array:
     return g.idx.reshape(-1, 32)
 
 
-# -- ldmatrix, stmatrix -----------------------------------------------------------------------------
-def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    """8x8 matrices of 16-bit elements: row r of matrix i at the address of lane 8i + r."""
-    loads = instr.parts[0] == "ldmatrix"
-    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1])
-    if "m8n8" not in instr.parts:
-        raise decoder.error("only the m8n8 shape is supported")
-    trans = "trans" in instr.parts
-    registers, memory = instr.operands if loads else instr.operands[::-1]
-    items = vector(decoder, registers, instr.opcode)
-    if len(items) != count:
-        raise decoder.error(f"{count} registers are needed")
-    space = space_in(decoder, instr, memory)
-    address = decoder.address(memory)
-    targets = [decoder.target(o, "u32") for o in items] if loads else []
-    sources = [] if loads else [decoder.wide(o, "u32") for o in items]
-    lane = np.arange(32)
-
-    def rows_of(w: Wave, g: Group) -> tuple[Group, Array]:
-        chosen = whole_warps(w, g)[:, : 8 * count].reshape(-1)
-        keep = np.isin(g.idx, chosen)
-        return Group(g.idx[keep], False), address(w, g)[keep]
-
-    def run_load(w: Wave, g: Group) -> None:
-        some, at = rows_of(w, g)
-        (place,) = locate(w, some, space, at, 16, 16)
-        if place.shadow is not None:
-            w.checker.read(place.shadow, place.shadow.cells(place.flat, 16), place.rows, what="ldmatrix")
-        rows = place.data.reshape(-1, 16)[place.flat // 16].view(np.uint16).reshape(-1, count, 8, 8)
-        if trans:
-            rows = rows.swapaxes(2, 3)
-        pairs = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, count, 32)
-        for i, target in enumerate(targets):
-            target(w, g, np.ascontiguousarray(pairs[:, i]).reshape(-1))
-
-    def run_store(w: Wave, g: Group) -> None:
-        some, at = rows_of(w, g)
-        values = np.stack([s(w, g).reshape(-1, 32) for s in sources], axis=1)
-        rows = np.ascontiguousarray(values).view(np.uint16).reshape(-1, count, 8, 8)
-        if trans:
-            rows = rows.swapaxes(2, 3)
-        (place,) = locate(w, some, space, at, 16, 16)
-        if place.shadow is not None:
-            w.checker.write(place.shadow, place.shadow.cells(place.flat, 16), place.rows, what="stmatrix")
-        place.data.reshape(-1, 16)[place.flat // 16] = np.ascontiguousarray(rows).view(np.uint8).reshape(-1, 16)
-    del lane
-    return aligned(run_load if loads else run_store), SYNC
-
-
-def move_matrix(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    """movmatrix.sync.aligned.m8n8.trans.b16: transpose an 8x8 matrix spread over a warp."""
-    source = decoder.wide(instr.operands[1], "u32")
-    target = decoder.target(instr.operands[0], "u32")
-
-    def run(w: Wave, g: Group) -> None:
-        whole_warps(w, g)
-        matrix = np.ascontiguousarray(source(w, g)).view(np.uint16).reshape(-1, 8, 8)
-        target(w, g, np.ascontiguousarray(matrix.swapaxes(1, 2)).view(np.uint32).reshape(-1))
-    return aligned(run), SYNC
-
-
 # -- mma.sync -----------------------------------------------------------------------------------------
-PER_REGISTER = {"f64": 1, "f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}
+#: elements of A and B in one register (32 bits, or 64 for f64)
+PER_REGISTER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "e2m3": 4, "e3m2": 4, "e2m1": 4,
+                "s4": 8, "u4": 8, "b1": 32, "f64": 1}
+SHAPES = {
+    "f16": "m16n8k8 m16n8k16", "bf16": "m16n8k8 m16n8k16", "tf32": "m16n8k4 m16n8k8", "f64": "m8n8k4 m16n8k4 m16n8k8 m16n8k16",
+    **dict.fromkeys(("s8", "u8"), "m8n8k16 m16n8k16 m16n8k32"), **dict.fromkeys(("s4", "u4"), "m8n8k32 m16n8k32 m16n8k64"),
+    "b1": "m8n8k128 m16n8k128 m16n8k256", **dict.fromkeys(("e4m3", "e5m2"), "m16n8k16 m16n8k32"),
+    **dict.fromkeys(("e2m3", "e3m2", "e2m1"), "m16n8k32"),
+}
 
 
 def elements(words: Array, kind: str) -> Array:
-    """float64 elements of 32-bit registers, appended as a last axis."""
+    """float64 elements of registers, appended as a last axis, lowest bits first."""
     raw = np.ascontiguousarray(words)
     if kind == "f64":
         return raw.view(np.float64)[..., None]
@@ -105,61 +52,79 @@ def elements(words: Array, kind: str) -> Array:
         return widen(raw, kind).astype(np.float64)[..., None]
     if kind in ("s8", "u8"):
         return raw.view(np.int8 if kind == "s8" else np.uint8).reshape(*raw.shape, 4).astype(np.float64)
-    return widen(raw.view(np.uint8).reshape(*raw.shape, 4), kind).astype(np.float64)
+    if kind in ("s4", "u4", "b1"):
+        width = 1 if kind == "b1" else 4
+        field: Array = raw[..., None] >> np.arange(0, 32, width, dtype=np.uint32) & np.uint32((1 << width) - 1)
+        return np.where((kind == "s4") & (field > 7), field.astype(np.float64) - 16, field)
+    codes: Array = raw.view(np.uint8).reshape(*raw.shape, 4)
+    if kind == "e2m1":
+        codes = codes >> 2          # the four bits stand in the middle of their byte
+    return widen(codes, kind).astype(np.float64)
 
 
 def mma_sync(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
-    """mma.sync.aligned.m16n8kK.row.col.{d}.{a}.{b}.{c}; fragments as in the ISA's figures."""
+    """mma.sync.aligned.mMn8kK.row.col.{d}.{a}.{b}.{c}; fragments as in the ISA's figures.
+
+    With q = lane % 4, g = lane / 4 and p elements in a register: register r of A holds row g (+ 8 for odd r of 16 rows) and
+    p columns from p*q + 4*p*(r or r/2); B likewise with k and column g; C and D hold row g (+ 8) and columns 2q, 2q + 1.
+    """
     shape = next(p for p in instr.parts if p[0] == "m" and p[1].isdigit())
-    depth = int(shape.split("k")[1])
-    if not shape.startswith("m16n8k") or "row" not in instr.parts or "col" not in instr.parts:
-        raise decoder.error("only m16n8k* with .row.col is supported")
-    d_kind, a_kind, b_kind, c_kind = instr.parts[-4:]
-    per = PER_REGISTER[a_kind]
+    rows, depth = int(shape[1 : shape.index("n")]), int(shape.split("k")[1])
+    d_kind, a_kind, b_kind, c_kind = (p for p in instr.parts if p in ("f32", "s32") or p in PER_REGISTER)
+    if shape not in SHAPES[a_kind] or "row" not in instr.parts or "col" not in instr.parts:
+        raise decoder.error(f"of {a_kind}, {SHAPES[a_kind]} with .row.col are supported")
+    operation = next((p for p in ("xor", "and") if p in instr.parts), "")
+    if (a_kind == "b1") != bool(operation):
+        raise decoder.error(".xor.popc or .and.popc goes with b1, and only with it")
+    per, halves = PER_REGISTER[a_kind], rows // 8
+    wide = "u64" if a_kind == "f64" else "u32"
     d, a, b, c = (vector(decoder, o, instr.opcode) for o in instr.operands[:4])
-    if len(a) != depth // (2 * per) or len(b) != depth // (4 * per):
+    if len(a) != halves * depth // (4 * per) or len(b) != depth // (4 * per):
         raise decoder.error("the operand vectors have the wrong length")
-    bits = "u64" if d_kind == "f64" else "u32"
-    a_read, b_read, c_read = ([decoder.wide(o, bits) for o in v] for v in (a, b, c))
-    targets = [decoder.target(o, bits) for o in d]
+    a_read, b_read = ([decoder.wide(o, wide) for o in v] for v in (a, b))
+    c_read = [decoder.wide(o, wide) for o in c]
+    targets = [decoder.target(o, wide) for o in d]
     group, quad = np.arange(32) // 4, np.arange(32) % 4
+    places = [(group + 8 * (r >> 1), 2 * quad + (r & 1)) for r in range(2 * halves)]
 
     def run(w: Wave, g: Group) -> None:
         warps = len(whole_warps(w, g))
-        left = np.zeros((warps, 16, depth))
+        left = np.zeros((warps, rows, depth))
         right = np.zeros((warps, depth, 8))
         for r, read in enumerate(a_read):
             value = elements(read(w, g).reshape(warps, 32), a_kind)
             for j in range(per):
-                left[:, group + 8 * (r & 1), per * quad + 4 * per * (r >> 1) + j] = value[..., j]
+                left[:, group + 8 * (r % halves), per * quad + 4 * per * (r // halves) + j] = value[..., j]
         for r, read in enumerate(b_read):
             value = elements(read(w, g).reshape(warps, 32), b_kind)
             for j in range(per):
                 right[:, per * quad + 4 * per * r + j, group] = value[..., j]
         total = left @ right
-        for r in range(4):
-            row, col = group + 8 * (r >> 1), 2 * quad + (r & 1)
-            mine = total[:, row, col]
-            if c_kind == "f16":
-                word = c_read[r >> 1](w, g).reshape(warps, 32)
-                old = widen(word >> np.uint32(16 * (r & 1)) & np.uint32(0xFFFF), "f16").astype(np.float64)
-            else:
-                old = np.ascontiguousarray(c_read[r](w, g).reshape(warps, 32)).view(DTYPES[c_kind]).astype(np.float64)
-            total[:, row, col] = mine + old
-        results = [total[:, group + 8 * (r >> 1), 2 * quad + (r & 1)].reshape(-1) for r in range(4)]
+        if operation == "xor":
+            total = left.sum(axis=2)[:, :, None] + right.sum(axis=1)[:, None, :] - 2 * total
+        results = [total[:, row, col] + accumulator(w, g, r).reshape(warps, 32) for r, (row, col) in enumerate(places)]
+        flat = [v.reshape(-1) for v in results]
         if d_kind == "f16":
-            for half in (0, 1):
-                low, high = (to_f16(v).astype(np.uint32) for v in results[2 * half : 2 * half + 2])
-                targets[half](w, g, low | high << np.uint32(16))
-        elif d_kind == "f64":
-            for target, value in zip(targets, results):
-                target(w, g, np.ascontiguousarray(value).view(np.uint64))
-        elif d_kind == "s32":
-            for target, value in zip(targets, results):
-                target(w, g, value.astype(np.int64).astype(np.uint32))
-        else:
-            for target, value in zip(targets, results):
-                target(w, g, value.astype(np.float32).view(np.uint32))
+            for half, target in enumerate(targets):
+                low, high = (to_f16(v).astype(np.uint32) for v in flat[2 * half : 2 * half + 2])
+                target(w, g, low | high << np.uint32(16))
+            return
+        for target, value in zip(targets, flat):
+            target(w, g, stored(value))
+
+    def accumulator(w: Wave, g: Group, r: int) -> Array:
+        if c_kind == "f16":
+            return widen(c_read[r >> 1](w, g) >> np.uint32(16 * (r & 1)) & np.uint32(0xFFFF), "f16").astype(np.float64)
+        return np.ascontiguousarray(c_read[r](w, g)).view(DTYPES[c_kind]).astype(np.float64)
+
+    def stored(value: Array) -> Array:
+        if d_kind == "f64":
+            return value.view(np.uint64)
+        if d_kind == "s32":
+            if "satfinite" in instr.parts:
+                value = np.clip(value, -(1 << 31), (1 << 31) - 1)
+            return value.astype(np.int64).astype(np.uint32)
+        return value.astype(np.float32).view(np.uint32)
     return aligned(run), SYNC
 
 
@@ -266,11 +231,10 @@ def wmma_mma(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return aligned(run), SYNC
 
 
-SHAPES = "m16n8k4 m16n8k8 m16n8k16 m16n8k32"
+KINDS = " ".join(PER_REGISTER)
 ENTRIES = [
-    *entry("ldmatrix stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", matrix_access),
-    *entry("movmatrix.sync", "aligned m8n8 trans b16", move_matrix),
-    *entry("mma.sync", f"aligned {SHAPES} row col f64 f32 f16 bf16 tf32 s32 s8 u8 e4m3 e5m2 kind::f8f6f4", mma_sync),
+    *entry("mma.sync", f"aligned {' '.join(SHAPES.values())} row col f32 s32 {KINDS} xor and popc satfinite kind::f8f6f4",
+           mma_sync),
     *entry("wmma.load wmma.store", "a b c d sync aligned row col m16n16k16 global shared f16 f32", wmma_memory),
     *entry("wmma.mma", "sync aligned row col m16n16k16 f16 f32", wmma_mma),
 ]

@@ -6,11 +6,12 @@ import numpy as np
 
 from tirx_eq.sim.copies import cells_of_chunks
 from tirx_eq.sim.descriptors import addresses, k_major
+from tirx_eq.sim.formats import padded_bytes
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.memory import SHARED_BASE
 from tirx_eq.sim.program import ALU, Decoder, Run
 from tirx_eq.sim.syntax import Instr
-from tirx_eq.sim.tc_operands import matrix, packed_bytes
+from tirx_eq.sim.tc_operands import matrix
 from tirx_eq.sim.tc_order import actor_of_thread, group_number, touch
 from tirx_eq.sim.tmem import COLUMNS
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
@@ -73,7 +74,7 @@ def copy(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                                        (who.column, who.epoch), False, "tcgen05.cp", (who.column,))
                 raw = w.smem.reshape(-1, 16)[flat >> 4]
                 if narrow:
-                    raw = packed_bytes(raw, "e2m3" if narrow == "b6x16_p32" else "e2m1")
+                    raw = padded_bytes(raw, 6 if narrow == "b6x16_p32" else 4)
                 words = np.ascontiguousarray(raw.reshape(rows, width)).view(np.uint32)
                 for source, to in pairs:
                     place_to = to[:, None], np.arange(column, column + columns)[None, :]

@@ -16,7 +16,7 @@ from tirx_eq.sim.descriptors import (
     matrix_descriptor,
     mn_major,
 )
-from tirx_eq.sim.formats import widen
+from tirx_eq.sim.formats import padded_bytes, widen
 from tirx_eq.sim.memory import SHARED_BASE
 from tirx_eq.sim.tc_order import Actor, touch
 from tirx_eq.sim.tmem import COLUMNS
@@ -64,18 +64,6 @@ def unpack(raw: Array, kind: str, name: str) -> Array:
     return widen(raw, name).astype(np.float64)
 
 
-def packed_bytes(raw: Array, name: str) -> Array:
-    """fp6/fp4 operands of f8f6f4: 16 elements padded to 16 bytes become one byte per element.
-
-    ``raw`` has shape (..., 16): 12 bytes of fp6 or 8 bytes of fp4, then padding.
-    """
-    if name in ("e2m3", "e3m2"):
-        bits = np.unpackbits(raw[..., :12], axis=-1, bitorder="little").reshape(*raw.shape[:-1], 16, 6)
-    else:
-        bits = np.unpackbits(raw[..., :8], axis=-1, bitorder="little").reshape(*raw.shape[:-1], 16, 4)
-    return np.packbits(bits, axis=-1, bitorder="little")[..., 0]
-
-
 def from_shared(w: Wave, row: int, who: Actor, cta: int, desc: MatrixDescriptor, rows: int, depth: int,
                 o: InstructionDescriptor, name: str, transposed: bool, which: str) -> Array:
     """Operand elements, shape (rows, depth), through a matrix descriptor in one CTA's shared memory."""
@@ -103,7 +91,7 @@ def from_shared(w: Wave, row: int, who: Actor, cta: int, desc: MatrixDescriptor,
                            (who.column, who.epoch), False, f"tcgen05.mma ({which})", (who.column,))
     raw = w.smem.reshape(-1, 16)[flat >> 4]
     if o.kind in ("f8f6f4", "mxf8f6f4") and name in ("e2m3", "e3m2", "e2m1"):
-        raw = packed_bytes(raw, name)
+        raw = padded_bytes(raw, 4 if name == "e2m1" else 6)
     values = unpack(raw.reshape(raw.shape[0], -1), o.kind, name)
     return values.T[:rows] if transposed else values
 
