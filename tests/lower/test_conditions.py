@@ -249,6 +249,9 @@ WITNESSES = {
     "mma of a pair without one": lambda: gemm(
         (MMA + ', accum=False, dispatch="tcgen05", cta_group=1',
          'tmem[:, :], A_s[:, :], B_s[0:64, :], accum=False, dispatch="tcgen05", cta_group=2')),
+    "mma of stationary weights": lambda: gemm(('dispatch="tcgen05", cta_group=1', 'dispatch="tcgen05", weight_stationary=True')),
+    "mma of stationary weights, A in tensor memory": lambda: ts(
+        ('dispatch="tcgen05_ts", cta_group=1', 'dispatch="tcgen05_ts", weight_stationary=True')),
     "mma, A in tensor memory": lambda: ts(),
     "mma, A in tensor memory, by a warp's threads": lambda: ts(("        if Tx.ptx.elect_sync():\n", "        if lane_id < 2:\n")),
     "mma, all in tensor memory": lambda: ts(("A_t[:, :], B_s[:, :]", "A_t[:, :], A_t[:, :]")),

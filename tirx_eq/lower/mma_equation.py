@@ -10,7 +10,15 @@ from ..ir import IntImm, Var, const
 from ..ir.index import evaluate_many
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.descriptor import BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
-from .conditions.gemm import Kind, instruction_descriptor, kind_of, matrix_addresses, mma_shape, transposed
+from .conditions.gemm import (
+    Kind,
+    cta_group,
+    instruction_descriptor,
+    kind_of,
+    matrix_addresses,
+    mma_shape,
+    transposed,
+)  # fmt: skip
 from .conditions.tmem_place import cells
 from .context import CallContext
 from .equation import Points, points_of
@@ -20,13 +28,22 @@ from .shared import shared_address
 from .storage import MAX_SHARED, SHARED_ALIGN
 
 
-def matrix_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+def stationary_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """The same for the weight-stationary form, which puts the accumulator elsewhere unless M is 128."""
+    return matrix_equation(c, block, indices, ".ws")
+
+
+def matrix_equation(c: CallContext, block: Block, indices: Indices, form: str = "") -> Verdict:
     """Every element that the instructions read is the layout's element, each K slice is multiplied once, in order.
 
     Checked for the lowest and the highest address that the shared block can have, and with CTA coordinates and loop
     variables at their lowest, middle and highest values.
     """
     total = 0
+    wanted = f"tcgen05.mma{form}.cta_group::{cta_group(c)}.kind::"
+    for node in walk(block):
+        if isinstance(node, Instruction) and node.opcode.startswith("tcgen05.mma") and not node.opcode.startswith(wanted):
+            return Verdict("different", "enumeration", counterexample={"instruction": node.opcode}, detail=f"not {wanted}")
     highest = (MAX_SHARED - c.storage.shared_bytes) // SHARED_ALIGN * SHARED_ALIGN
     for points in points_of(c, block, indices):
         for base in (0, highest):

@@ -110,7 +110,8 @@ def instruction_descriptor(c: CallContext) -> InstructionDescriptor:
     )
 
 
-def _matrices(c: CallContext) -> str | None:
+def matrices(c: CallContext) -> str | None:
+    """None if A, B and C are matrices, else which isn't."""
     for name in ("A", "B", "C"):
         if len(c.operands[name].shape) != 2:
             return f"'{name}' has extents {list(c.operands[name].extents)}, not two that exceed 1"
@@ -161,7 +162,7 @@ def _group(c: CallContext) -> str | None:
 
 @holds("shapes of A, B and C agree")
 def _shapes(c: CallContext) -> str | None:
-    if (reason := _matrices(c)) is not None:
+    if (reason := matrices(c)) is not None:
         return reason
     a, b, d = (c.operands[n].shape for n in "ABC")
     depth = b[0] if transposed(c, "B") else b[1]
@@ -173,7 +174,7 @@ def _shapes(c: CallContext) -> str | None:
 
 @holds("the kind has the shape")
 def _legal_shape(c: CallContext) -> str | None:
-    if (reason := _matrices(c)) is not None:
+    if (reason := matrices(c)) is not None:
         return reason
     kind, shape = kind_of(c), mma_shape(c)
     if kind is None:
@@ -210,15 +211,20 @@ def _accumulator_places(shape: Shape, group: int) -> tuple[np.ndarray, np.ndarra
 @holds("the accumulator has the datapath layout")
 def _accumulator(c: CallContext) -> str | None:
     d = c.operands["C"]
-    if d.root.space != "tmem" or _matrices(c) is not None:
+    if d.root.space != "tmem" or matrices(c) is not None:
         return "the accumulator is not a matrix in tensor memory"
     places = d.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{d.buffer.name}' has no layout on TLane and TCol"
     if (reason := moves_as_a_whole(c, d)) is not None:
         return reason
-    lane, column = _accumulator_places(mma_shape(c), cta_group(c))
-    cell, part = cells(d, places)
+    return misplaced(d, places, *cells(d, places), *_accumulator_places(mma_shape(c), cta_group(c)))
+
+
+def misplaced(
+    d: Operand, places: dict[str, np.ndarray], cell: np.ndarray, part: np.ndarray, lane: np.ndarray, column: np.ndarray
+) -> str | None:
+    """None if element e of ``d`` has the cell at ``lane[e]``, ``column[e]`` after the first; else the first that hasn't."""
     bad = np.flatnonzero((places["TLane"] != lane) | (cell - cell[0] != column) | (part != 0))
     if not len(bad):
         return None
@@ -233,7 +239,7 @@ def _accumulator(c: CallContext) -> str | None:
 def _a_datapath(c: CallContext) -> str | None:
     """A[m][k]: the rows in the lanes of D's rows, elements packed along K (PTX ISA 9.7.16, and CUTLASS)."""
     a = c.operands["A"]
-    if a.root.space != "tmem" or _matrices(c) is not None:
+    if a.root.space != "tmem" or matrices(c) is not None:
         return "A is not a matrix in tensor memory"
     places = a.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:

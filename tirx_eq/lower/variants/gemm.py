@@ -9,7 +9,7 @@ from ..conditions.scaled_gemm import Scales, scaled_descriptor, scales
 from ..conditions.tmem_place import cells, first_column
 from ..context import CallContext
 from ..machine import B200, Price
-from ..mma_equation import matrix_equation
+from ..mma_equation import matrix_equation, stationary_equation
 from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
 from ..shared import shared_address
 from .base import Variant
@@ -46,7 +46,7 @@ def _accumulator_column(c: CallContext) -> Expr | int:
     return first_column(c, d, int(cells(d, d.places(c.lowest()))[0].min()))
 
 
-def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
+def emit_mma(c: CallContext, a_in_tmem: bool, form: str = "") -> Block:
     """One tcgen05.mma per slice of K; the first overwrites the accumulator unless ``accum`` is set."""
     kind = kind_of(c)
     assert kind is not None
@@ -63,7 +63,7 @@ def emit_mma(c: CallContext, a_in_tmem: bool) -> Block:
     nodes.append(load_base)
     at = Pointer(base + _accumulator_column(c))
     yes, first = _enables(c, nodes, len(left))
-    opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}"
+    opcode = f"tcgen05.mma{form}.cta_group::{cta_group(c)}.kind::{kind.name}"
     for k, (a, b) in enumerate(zip(left, right)):
         nodes.append(instruction(opcode, at, a, b, idesc, first if k == 0 else yes))
     return _elected(c, nodes)
@@ -126,7 +126,7 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
     kind, shape = kind_of(c), mma_shape(c)
     assert kind is not None
     rate = B200.mma_f16 * kind.k / 16  # the rate is per byte of operand row: 32 bytes of K take equal time
-    math = 2 * shape.m * shape.n * shape.k / rate * (2 if shape.pair_m == 64 else 1)
+    math = 2 * shape.m * shape.n * shape.k / rate * max(1, 128 // shape.pair_m)  # fewer rows leave lanes idle
     b_bytes = shape.n // cta_group(c) * shape.k * c.operands["B"].bits / 8
     a_bytes = 0 if a_in_tmem else shape.m * shape.k * c.operands["A"].bits / 8
     return Price(issue=3 * shape.k // kind.k + 6, tensor=max(math, (a_bytes + b_bytes) / B200.shared_bytes))
@@ -135,8 +135,10 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
 GEMMS = (
     Variant("Tcgen05MmaScaled", (), lambda c, p: price_mma(c, False), lambda c, p: emit_scaled(c), ("cta_group",),
             equation=matrix_equation),
-    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False), ("cta_group",),
-            equation=matrix_equation),
-    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True), ("cta_group",),
-            equation=matrix_equation),
+    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False),
+            ("cta_group", "weight_stationary"), equation=matrix_equation),
+    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True),
+            ("cta_group", "weight_stationary"), equation=matrix_equation),
+    Variant("Tcgen05MmaStationary", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False, ".ws"),
+            ("cta_group", "weight_stationary"), equation=stationary_equation),
 )
