@@ -1,4 +1,4 @@
-"""Names of elements in the layout equation: bytes of memory, cells of tensor memory, bytes of a thread's registers.
+"""Names of elements in the layout equation: bytes of memory or of a lane of tensor memory, bytes of a thread's registers.
 
 Several threads (or several registers of one) may hold copies of one element, because a layout says so, or because it leaves
 some bits of the thread's number open.  Sources are named after the first copy, so that any may be moved; a destination has
@@ -91,7 +91,7 @@ class Names:
         """(threads, elements) names of a memory operand's elements as each thread means them."""
         at = {v: p[threads] for v, p in points.items()}
         places = o.places(at)
-        name = places["TLane"] * LANE + places["TCol"] * o.bits // 32 if o.root.space == "tmem" else places["byte"]
+        name = places["TLane"] * LANE + places["TCol"] * o.bits // 8 if o.root.space == "tmem" else places["byte"]
         return np.broadcast_to(name, (len(threads), o.size))
 
     def first_copies(self, names: Array) -> Array:

@@ -254,11 +254,18 @@ class _Trace:
         shape = next(s for s in TRANSFERS if f".{s.name}." in i.opcode)
         address, thread = self.points.of(at.expr), self.threads % 32
         for j, word in enumerate(words):
-            place = address + shape.lane(thread, np.array(j)) * LANE + shape.column(thread, np.array(j))
-            if loading:
-                self.write(word, [place])
+            lane = (address // LANE + shape.lane(thread, np.array(j))) * LANE
+            column = shape.column(thread, np.array(j))
+            if "pack::16b" in i.opcode:  # the low halves of two neighbouring columns
+                halves = [lane + 4 * (address % LANE + 2 * column + h) for h in (0, 1)]
+                places = [half + b for half in halves for b in range(0, 2, self.size)]
             else:
-                self.reach(place, self.read(word)[0])
+                places = [lane + 4 * (address % LANE + column) + b for b in range(0, 4, self.size)]
+            if loading:
+                self.write(word, places)
+            else:
+                for place, content in zip(places, self.read(word)):
+                    self.reach(place, content)
 
 
 def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:

@@ -39,17 +39,20 @@ TRANSFERS: tuple[Transfer, ...] = (
     Transfer("16x256b", 16, 4, 8, 32, lambda t, j: t // 4 + 8 * (j // 2 % 2), lambda t, j: 8 * (j // 4) + 2 * (t % 4) + j % 2),
 )
 
-#: A transfer as one number for the rules: 1000 times the shape's place in the table, plus the repeat.
+#: A transfer as one number for the rules: 1000 times the shape's place in the table, plus the repeat; PACKING more for the
+#: forms that bring two columns' halves together.
 CODE = 1000
+PACKING = 10 * CODE
 
 
 def transfer_of(code: int) -> tuple[Transfer, int]:
     """The shape and the repeat that a code means."""
-    return TRANSFERS[code // CODE], code % CODE
+    return TRANSFERS[code % PACKING // CODE], code % CODE
 
 
 OPTIONS["transfer"] = lambda c: [
-    CODE * i + repeat
+    CODE * i + repeat + packing
+    for packing in ((0, PACKING) if c.outputs[0].bits == 16 else (0,))
     for i, shape in enumerate(TRANSFERS)
     for repeat in (128, 64, 32, 16, 8, 4, 2, 1)
     if repeat <= shape.repeats
@@ -64,15 +67,21 @@ def tmem_and_registers(c: CallContext) -> tuple[Operand, Operand]:
 
 @dataclass(frozen=True)
 class Fragment:
-    """Elements of a copy as arrays: lane and column in tensor memory, thread of the warpgroup, register of the thread."""
+    """Words of a copy as arrays: lane and column in tensor memory, thread of the warpgroup, register of the thread.
+
+    ``element`` is the first element in each word.  ``stride`` is 2 where a register holds the low halves of two columns
+    (``.pack::16b``); ``column`` then counts pairs of columns from the first.
+    """
 
     lane: Array
     column: Array
     thread: Array
     register: Array
+    element: Array
+    stride: int = 1
 
     def half(self) -> Array:
-        """Which 16 lanes of its warp's 32 an element is in."""
+        """Which 16 lanes of its warp's 32 a word is in."""
         return self.lane % 32 // 16
 
     def first_registers(self) -> dict[int, int]:
@@ -81,8 +90,16 @@ class Fragment:
         return {h: int(self.register[half == h].min()) for h in (0, 1) if (half == h).any()}
 
 
-def fragment(c: CallContext) -> Fragment | str:
-    """Where the elements of a copy are, or why that can't be said."""
+def fragment(c: CallContext, packing: bool = False) -> Fragment | str:
+    """Where the words of a copy are, or why that can't be said; ``packing``: of registers that take halves of two columns."""
+    key = ("fragment", packing)
+    if key not in c.memo:
+        c.memo[key] = _fragment(c, packing)
+    found: Fragment | str = c.memo[key]
+    return found
+
+
+def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     if {o.root.space for o in regions(c)} != {"tmem", "local"}:
         return "one operand must be in tensor memory, the other in registers"
     tmem, regs = tmem_and_registers(c)
@@ -93,10 +110,29 @@ def fragment(c: CallContext) -> Fragment | str:
         return f"'{regs.buffer.name}' is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
     if (reason := moves_as_a_whole(c, tmem)) is not None:
         return reason
+    if regs.root.word_bits != 32:
+        return f"the registers of '{regs.buffer.name}' have {regs.root.word_bits} bits"
     column, part = cells(tmem, t)
-    if part.any() or tmem.bits != 32:
-        return f"elements of {tmem.bits} bits don't fill columns"
-    return Fragment(t["TLane"], column, thread_in_warpgroup(r), r["byte"] // 4)
+    per = 32 // tmem.bits
+    thread, register, place = thread_in_warpgroup(r), r["byte"] // 4, r["byte"] % 4 * 8 // tmem.bits
+    if packing:
+        column, wanted = (column - column.min()) // 2 + column.min(), (column - column.min()) % 2
+        if part.any():
+            return "elements share a column: they needn't be brought together"
+    else:
+        wanted = part
+    bad = np.flatnonzero(place != wanted)
+    if len(bad):
+        k = int(bad[0])
+        return f"element {coordinate(tmem, k)} is part {int(place[k])} of its register, part {int(wanted[k])} in tensor memory"
+    word = ((thread << 16 | register) << 16 | t["TLane"]) << 16 | column
+    _, first, counts = np.unique(word[np.argsort(place, kind="stable")], return_index=True, return_counts=True)
+    if (counts != per).any():
+        return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {per}"
+    element = np.argsort(place, kind="stable")[first]
+    return Fragment(
+        t["TLane"][element], column[element], thread[element], register[element], element, 2 if packing else 1
+    )
 
 
 def thread_in_warpgroup(places: dict[str, Array]) -> Array:
@@ -106,15 +142,15 @@ def thread_in_warpgroup(places: dict[str, Array]) -> Array:
     return np.asarray(places.get("wid_in_wg", 0)) * 32 + np.asarray(places.get("laneid", 0))
 
 
-@holds("elements of 32 bits")
-def _bits32(c: CallContext) -> str | None:
-    return None if c.outputs[0].bits == 32 else f"elements have {c.outputs[0].bits} bits"
+@holds("elements of 8, 16 or 32 bits")
+def _bits(c: CallContext) -> str | None:
+    return None if c.outputs[0].bits in (8, 16, 32) else f"elements have {c.outputs[0].bits} bits"
 
 
 @holds_at("the registers hold what the shape moves")
 def _matches(c: CallContext, code: int) -> str | None:
     shape, _ = transfer_of(code)
-    found = fragment(c)
+    found = fragment(c, code >= PACKING)
     if isinstance(found, str):
         return found
     tmem = tmem_and_registers(c)[0]
@@ -128,13 +164,14 @@ def _matches(c: CallContext, code: int) -> str | None:
     if len(bad):
         k = int(bad[0])
         return (
-            f"element {coordinate(tmem, k)} is in lane {int(found.lane[k])}, column {int(found.column[k])}; register "
+            f"element {coordinate(tmem, int(found.element[k]))} is in lane {int(found.lane[k])}, column {int(found.column[k])}; register "
             f"{int(found.register[k])} of thread {int(found.thread[k])} is lane {int(lane[k])}, column {int(column[k])}"
         )
     distinct = len(np.unique(found.lane * 512 + found.column))
     whole = 4 * shape.lanes * len(starts) * _width(found)
-    if distinct != tmem.size or tmem.size != whole:
-        return f"{tmem.size} elements are not all {4 * shape.lanes * len(starts)} lanes of {_width(found)} columns"
+    words = len(found.lane)
+    if distinct != words or words != whole:
+        return f"{words} words are not all {4 * shape.lanes * len(starts)} lanes of {_width(found)} columns"
     return None
 
 
@@ -145,7 +182,7 @@ def _width(found: Fragment) -> int:
 @holds_at("the columns are a multiple of the repeat")
 def _repeat(c: CallContext, code: int) -> str | None:
     shape, repeat = transfer_of(code)
-    found = fragment(c)
+    found = fragment(c, code >= PACKING)
     if isinstance(found, str):
         return found
     wanted = shape.columns * repeat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import Var
-from ..conditions.tmem import Fragment, fragment, tmem_and_registers, transfer_of
+from ..conditions.tmem import PACKING, Fragment, fragment, tmem_and_registers, transfer_of
 from ..conditions.tmem_place import first_column
 from ..context import CallContext, Operand
 from ..indices import TMEM_BASE_RANGE
@@ -23,8 +23,8 @@ def tmem_base(c: CallContext, o: Operand, name: str = "tmem_base") -> tuple[Defi
     return Define(base, c.resolve(address), TMEM_BASE_RANGE), base
 
 
-def _fragment(c: CallContext) -> Fragment:
-    found = fragment(c)
+def _fragment(c: CallContext, code: int) -> Fragment:
+    found = fragment(c, code >= PACKING)
     if isinstance(found, str):
         raise LoweringError(found, span=c.span)
     return found
@@ -34,31 +34,33 @@ def _transfers(c: CallContext, code: int, loading: bool) -> Block:
     """Each warp moves its own lanes (half of them at a time for 16-lane shapes), ``repeat`` times the shape's columns at
     once; its address carries the warp's first lane."""
     shape, repeat = transfer_of(code)
-    found, (tmem, regs) = _fragment(c), tmem_and_registers(c)
+    found, (tmem, regs) = _fragment(c, code), tmem_and_registers(c)
     load_base, base = tmem_base(c, tmem)
     starts = found.first_registers() if shape.lanes == 16 else {0: int(found.register.min())}
     first, width = first_column(c, tmem, int(found.column.min())), int(found.column.max() - found.column.min()) + 1
     warp_lane = c.launch.flat_tid() // 32 % 4 * (32 * LANE)
+    packing = "" if found.stride == 1 else ".pack::16b" if loading else ".unpack::16b"
     nodes: list[Node] = [load_base]
     for half, start in starts.items():
         for k in range(width // (shape.columns * repeat)):
             register = start + k * repeat * shape.registers
             words = tuple(word_of(regs, 4 * (register + j)) for j in range(repeat * shape.registers))
-            at = Pointer(base + warp_lane + (half * 16 * LANE + k * repeat * shape.columns) + first)
-            opcode = f"tcgen05.{'ld' if loading else 'st'}.sync.aligned.{shape.name}.x{repeat}.b32"
+            at = Pointer(base + warp_lane + (half * 16 * LANE + k * repeat * shape.columns * found.stride) + first)
+            opcode = f"tcgen05.{'ld' if loading else 'st'}.sync.aligned.{shape.name}.x{repeat}{packing}.b32"
             nodes.append(instruction(opcode, words, at) if loading else instruction(opcode, at, words))
     return tuple(nodes)
 
 
 def _price(c: CallContext, parameters: tuple[int, ...]) -> Price:
     shape, repeat = transfer_of(parameters[0])
-    elements = tmem_and_registers(c)[0].size
-    return Price(issue=elements // (4 * shape.lanes * shape.columns * repeat), warps=4, tmem=elements)
+    found = _fragment(c, parameters[0])
+    words = len(found.lane)
+    return Price(issue=words // (4 * shape.lanes * shape.columns * repeat), warps=4, tmem=words * found.stride)
 
 
 def _show(values: tuple[int, ...]) -> str:
     shape, repeat = transfer_of(values[0])
-    return f"{shape.name}.x{repeat}"
+    return f"{shape.name}.x{repeat}" + (", 16-bit halves" if values[0] >= PACKING else "")
 
 
 TMEM_COPIES = (
