@@ -156,10 +156,10 @@ class _Writer:
         self.columns += words
         spread = f"TileLayout(S[({ROWS}, {{}}) : (1 @ {{}}, 1{{}})])"
         tmem, regs = spread.format(words, "TLane", " @ TCol"), spread.format(words, "tid_in_wg", "")
+        tile, at = spread.format(columns, "TLane", " @ TCol"), f"addr[0] + {first}"
         self.before += [
-            f't{name} = Tx.decl_buffer(({ROWS}, {columns}), "{dtype}", scope="tmem", allocated_addr=addr[0] + {first}, '
-            f'layout={spread.format(columns, "TLane", " @ TCol")})',
-            f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr=addr[0] + {first}, layout={tmem})',
+            f't{name} = Tx.decl_buffer(({ROWS}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, layout={tile})',
+            f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr={at}, layout={tmem})',
             f'g{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", data={name}.data)',
             f'h{name} = Tx.alloc_local(({words},), "uint32")',
             f"k{name} = h{name}.view({ROWS}, {words}, layout={regs})",

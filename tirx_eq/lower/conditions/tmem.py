@@ -164,7 +164,8 @@ def _matches(c: CallContext, code: int) -> str | None:
     if len(bad):
         k = int(bad[0])
         return (
-            f"element {coordinate(tmem, int(found.element[k]))} is in lane {int(found.lane[k])}, column {int(found.column[k])}; register "
+            f"element {coordinate(tmem, int(found.element[k]))} is in lane {int(found.lane[k])}, "
+            f"column {int(found.column[k])}; register "
             f"{int(found.register[k])} of thread {int(found.thread[k])} is lane {int(lane[k])}, column {int(column[k])}"
         )
     distinct = len(np.unique(found.lane * 512 + found.column))
