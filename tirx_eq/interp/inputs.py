@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import PrimFunc, Var
+from ..ir import PrimFunc, TilePrimitiveCall, Var, post_order_visit
 from ..ir import dtype as dt
 from . import values
 from .faults import InterpreterError
@@ -20,8 +20,9 @@ def generate_inputs(
     """One argument per parameter, deterministic in ``seed``.
 
     ``kind`` "integers": floats are small whole numbers (fewer the narrower the format), so that sums and products are
-    exact in any order; "random": normal values.  Symbolic extents and scalars are taken from
-    ``extents`` by name, else 64.
+    exact in any order; "random": normal values.  Scale factors (of a dtype that products take as such, and not as an
+    operand) are positive, since the tensor core's have no sign.  Symbolic extents and scalars are taken from ``extents``
+    by name, else 64.
     """
     if kind not in ("integers", "random"):
         raise InterpreterError(f"inputs are 'integers' or 'random', not '{kind}'")
@@ -36,16 +37,38 @@ def generate_inputs(
             if isinstance(e, Var) and e not in scalars:
                 scalars[e] = np.asarray(known.get(e.name, 64), dtype=np.int64)
     out: list[Any] = []
+    factors = factor_dtypes(func)
     for p in func.params:
         if p in func.buffer_map:
             b = func.buffer_map[p]
             shape = tuple(evaluate_extent(e, scalars) for e in b.shape)
-            out.append(array(rng, shape, b.dtype, kind))
+            made = array(rng, shape, b.dtype, kind)
+            out.append(_positive(made) if b.dtype in factors else made)
         elif p in scalars:
             out.append(int(scalars[p]) if not dt.is_float(p.dtype) else float(scalars[p]))
         else:
             raise InterpreterError(f"no argument can be made for parameter '{p.name}' of {p.dtype}")
     return out
+
+
+def factor_dtypes(func: PrimFunc) -> set[str]:
+    """Dtypes that products take as scale factors and never as an operand."""
+    factors: set[str] = set()
+    operands: set[str] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, TilePrimitiveCall) and node.op.short_name == "gemm_async":
+            for name, into in (("SFA", factors), ("SFB", factors), ("A", operands), ("B", operands)):
+                if name in node.signature.operands:
+                    into.add(node.operand(name).dtype)
+
+    post_order_visit(func.body, look)
+    return factors - operands
+
+
+def _positive(values_: np.ndarray) -> np.ndarray:
+    """Magnitudes, from 1/4 on."""
+    return np.maximum(np.abs(values_.astype(np.float32)), np.float32(0.25)).astype(values_.dtype)
 
 
 def array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, kind: str) -> np.ndarray:

@@ -126,6 +126,8 @@ def _side(run: Run, name: str, scale: str, transposed: str, units: Units) -> Arr
         return x
     factors = run.call.operand(scale)
     f = values.widen(_matrix(run, factors, scale, units))
+    if np.signbit(f).any():
+        raise InterpreterError(f"'{scale}' has a negative scale factor; those of the tensor core have no sign")
     if x.shape[-1] % f.shape[-1] or f.shape[-2] not in (x.shape[-2], 2 * x.shape[-2]):
         raise InterpreterError(
             f"'{scale}' is {f.shape[-2]}×{f.shape[-1]}, which doesn't fit '{name}' of {x.shape[-2]}×{x.shape[-1]}"

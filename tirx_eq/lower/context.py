@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import Span
-from ..ir import Buffer, BufferRegion, Expr, IntImm, TilePrimitiveCall, Var, const, substitute
+from ..ir import Buffer, BufferRegion, Expr, IntImm, Range, TilePrimitiveCall, Var, const, substitute
 from ..ir import dtype as dt
-from ..ir.index import Term, evaluate_many
+from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import IndexScope
 from .active import Active
 from .scope import new_scope
@@ -83,6 +83,17 @@ class Operand:
         ``points`` gives variables of the region's minima as arrays of one shape; the result adds a last dimension of
         ``size`` elements.  Memory operands have ``byte`` (from the root's start) instead of ``m``.
         """
+        found, m = self._placed(points)
+        if self.root.space in ("global", "shared", "cluster", "local"):
+            found["byte"] = m * self.bits // 8
+        return {axis: np.broadcast_to(v, m.shape) for axis, v in found.items() if axis != "m" or "byte" not in found}
+
+    def bit_places(self, points: Mapping[Var, np.ndarray]) -> np.ndarray:
+        """Bits from the root's start to every element of a memory operand, as :meth:`places` has bytes."""
+        return self._placed(points)[1] * self.bits
+
+    def _placed(self, points: Mapping[Var, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Storage coordinates, and the place along axis ``m`` in elements of the root."""
         grids = np.unravel_index(np.arange(self.size), self.extents) if self.extents else ()
         coords = []
         for r, grid in zip(self.region.region, grids):
@@ -91,10 +102,7 @@ class Operand:
         coords = list(np.broadcast_arrays(*coords))
         found = place_points(self.buffer, coords)
         m = found.get("m", np.int64(0)) + np.asarray(evaluate_at(self.buffer.elem_offset, points))[..., None]
-        if self.root.space in ("global", "shared", "cluster", "local"):
-            found["byte"] = m * self.bits // 8
-        shape = coords[0].shape if coords else (1,)
-        return {axis: np.broadcast_to(v, shape) for axis, v in found.items() if axis != "m" or "byte" not in found}
+        return found, np.broadcast_to(m, coords[0].shape if coords else (1,))
 
 
 def evaluate_at(e: Expr, points: Mapping[Var, np.ndarray]) -> np.ndarray:
@@ -184,11 +192,24 @@ def call_context(
 ) -> CallContext:  # fmt: skip
     """The context of ``call``; region minima are resolved in ``environment`` already."""
     operands: dict[str, Operand] = {}
-    names: Sequence[str] = call.signature.operands
-    for name, arg in zip(names, call.args):
+    operand_names: Sequence[str] = call.signature.operands
+    for name, arg in zip(operand_names, call.args):
         if isinstance(arg, BufferRegion):
-            region = substitute(arg, environment)
+            region = _folded(substitute(arg, environment))
             operands[name] = Operand(name, region, storage.root(arg.buffer), storage)
     return CallContext(
         index, call, operands, active, launch, storage, target, dict(environment), dict(ranges)
     )
+
+
+def _folded(region: BufferRegion) -> BufferRegion:
+    """The region with constant minima as numbers: loop variables of unrolled loops are constant by now."""
+    ranges = [Range(_number(r.min), r.extent) for r in region.region]
+    return BufferRegion(region.buffer, tuple(ranges), span=region.span)
+
+
+def _number(e: Expr) -> Expr:
+    if isinstance(e, IntImm):
+        return e
+    term = new_scope().term(e)
+    return e if names(term) else const(int(evaluate_many(term, {})), e.dtype)

@@ -212,15 +212,19 @@ class _Trace:
         loading = isinstance(i.operands[1], Box)
         at, box = (i.operands[0], i.operands[1]) if loading else (i.operands[1], i.operands[0])
         assert isinstance(at, Memory) and isinstance(box, Box)
-        extents, size = box.map.box, box.map.type.bits // 8
+        # Elements below a byte move by bytes; their order within one is compared by itself.
+        bits = box.map.type.bits
+        packed, size = max(1, 8 // bits), max(1, bits // 8)
+        extents = (box.map.box[0] // packed, *box.map.box[1:])
         issuer = int(np.flatnonzero(self.mask)[0])
         place = int(self.points.of(at.offset)[issuer]) + at.root.offset
         element = np.arange(math.prod(extents))
         linear: Any = place + element * size
         shared = SWIZZLES[box.map.swizzle].apply(linear) - at.root.offset
         far = np.full(len(element), box.map.offset, dtype=np.int64)
-        for extent, stride, coord in zip(extents, (size, *box.map.strides), box.coords):
-            far += (int(self.points.of(coord)[issuer]) + element % extent) * stride
+        for d, (extent, stride) in enumerate(zip(extents, (size, *box.map.strides))):
+            first = int(self.points.of(box.coords[d])[issuer])
+            far += (first // (packed if d == 0 else 1) + element % extent) * stride
             element = element // extent
         for j in range(0, size, self.size):
             near = np.asarray(shared) + j
@@ -291,6 +295,8 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
     total = 0
     for points in points_of(c, block, indices):
         _uniform(c, (source, target), points.by_var(), active)
+        if (wrong := _order_in_bytes(source, target, points.by_var(), active)) is not None:
+            return wrong
         trace = _Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
         got = _unique(
@@ -302,6 +308,19 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
         if got.shape != wanted.shape or not np.array_equal(got, wanted):
             return _difference(source, target, got, wanted)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved")
+
+
+def _order_in_bytes(source: Operand, target: Operand, variables: Mapping[Var, Array], active: Array) -> Verdict | None:
+    """Elements that share a byte must be in the same part of it on both sides, since bytes are moved whole."""
+    if target.bits >= 8 or target.root.space == "tmem":
+        return None
+    at = {v: p[active[:1]] for v, p in variables.items()}
+    here, there = (np.broadcast_to(o.bit_places(at) % 8, (1, o.size))[0] for o in (target, source))
+    bad = np.flatnonzero(here != there)
+    if not len(bad):
+        return None
+    told = f"element {int(bad[0])} is in another half of a byte in '{target.name}' than in '{source.name}'"
+    return Verdict("different", "enumeration", counterexample={"element": int(bad[0])}, detail=told)
 
 
 def _uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:

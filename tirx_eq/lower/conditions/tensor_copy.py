@@ -26,7 +26,7 @@ OPTIONS["tensor-map swizzle"] = lambda c: [SWIZZLES[s].tensor_map_code for s in 
 MAP_TYPES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "uint32": "u32", "int64": "s64",
     "uint64": "u64", "uint16": "u16", "int16": "s16", "uint8": "u8", "int8": "s8", "bool": "u8", "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
+    "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0", "float4_e2m1fn": "u4_align8",
 }  # fmt: skip
 
 
@@ -94,25 +94,26 @@ def tensor_map(c: CallContext, code: int) -> TensorMap | str:
     strides = _strides(source, shape)
     if isinstance(strides, str):
         return strides
-    size = dt.storage_bits(buffer.dtype) // 8
-    if strides[-1] != size:
-        return f"neighbours along the last dimension of '{buffer.name}' are {strides[-1]} bytes apart, not {size}"
+    bits = dt.storage_bits(buffer.dtype)
+    if strides[-1] != bits:
+        return f"neighbours along the last dimension of '{buffer.name}' are {strides[-1] / 8:g} bytes apart, not {bits / 8:g}"
+    if any(s % 8 for s in strides[:-1]) or buffer.elem_offset.value * bits % 8:
+        return f"rows of '{buffer.name}' begin within a byte"
     row = source.extents[-1]
-    box = (min(row, mode.span // size) if mode.span else row, *reversed(source.extents[:-1]))
+    box = (min(row, mode.span * 8 // bits) if mode.span else row, *reversed(source.extents[:-1]))
     if row % box[0]:
         return f"rows of {row} elements are not a multiple of the swizzle's {box[0]}"
     try:
         return TensorMap(
-            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), tuple(reversed(strides[:-1])), box, mode.name,
-            offset=buffer.elem_offset.value * size,
+            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), tuple(s // 8 for s in reversed(strides[:-1])), box,
+            mode.name, offset=buffer.elem_offset.value * bits // 8,
         )  # fmt: skip
     except PtxError as error:
         return error.message
 
 
 def _strides(o: Operand, shape: tuple[int, ...]) -> list[int] | str:
-    """Byte strides of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
-    size = o.bits // 8
+    """Strides in bits of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
     origin = place(o.buffer, [0] * len(shape))
     strides = []
     for d in range(len(shape)):
@@ -128,7 +129,7 @@ def _strides(o: Operand, shape: tuple[int, ...]) -> list[int] | str:
         linear = linear + v * s
     if validate(actual, scope.term(linear), scope.ranges).status != "equal":
         return f"'{o.buffer.name}' is not laid out with one stride per dimension"
-    return [s * size for s in strides]
+    return [s * o.bits for s in strides]
 
 
 @holds_at("the global buffer has a tensor map")
@@ -147,17 +148,18 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
         return made
     source, shared = global_and_shared(c)
     mode = SWIZZLES[made.swizzle]
-    size = source.bits // 8
     rows = source.size // source.extents[-1]
     columns = source.extents[-1] // made.box[0]
-    address = (shared.places(c.lowest())["byte"] + shared.root.offset).reshape(rows, columns, made.box[0])
-    box = np.arange(rows * made.box[0]).reshape(rows, made.box[0]) * size
+    bit = shared.bit_places(c.lowest()).reshape(rows, columns, made.box[0])
+    address, within = bit // 8 + shared.root.offset, bit % 8
+    box_bit = np.arange(rows * made.box[0]).reshape(rows, made.box[0]) * source.bits
+    box = box_bit // 8
     copies = []
     for k in range(columns):
         start = int(address[0, k, 0])
         if start % made.shared_alignment:
             return f"the box at column {k * made.box[0]} begins at byte {start}, not a multiple of {made.shared_alignment}"
-        bad = np.argwhere(mode.apply(start + box) != address[:, k])  # type: ignore[arg-type]
+        bad = np.argwhere((mode.apply(start + box) != address[:, k]) | (within[:, k] != box_bit % 8))  # type: ignore[arg-type]
         if len(bad):
             i, j = (int(v) for v in bad[0])
             return (
@@ -179,6 +181,9 @@ def _boxes(c: CallContext, code: int) -> str | None:
     _, shared = global_and_shared(c)
     scope = c.scope_with()
     for copy in found:
+        unit = 16 if copy.map.type.bits < 8 else 1  # elements that are moved together (PTX ISA, packed tensor types)
+        if validate(("mod", c.term(const(copy.coords[0]), scope), unit), 0, scope.ranges).status != "equal":
+            return f"a box may begin at an element along the last dimension that is not a multiple of {unit}"
         align = copy.map.shared_alignment
         term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
         if validate(term, 0, scope.ranges).status != "equal":
