@@ -1,6 +1,6 @@
 """Mutation test: mutants of good kernels are reported, or give other numbers; the survivors are explained.
 
-By default a sample; TIRX_EQ_MUTANTS=all runs every mutant of eleven kernels (1225 of them, about ten minutes).
+By default a sample; TIRX_EQ_MUTANTS=all runs every mutant of eleven kernels of nvcc and of the kernels of ``examples/``.
 """
 
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sim.example_cases import NAMES, example
 from tests.sim.nvcc_cases import CASES, Case, tc_gemm_pipeline
 from tirx_eq.sim import Launch, TensorMap, simulate
 from tirx_eq.sim.mutate import judge, mutants, tensor_map_mutants
@@ -18,6 +19,8 @@ DATA = Path(__file__).parent.parent / "data" / "ptx"
 ALL = os.environ.get("TIRX_EQ_MUTANTS") == "all"
 KERNELS = ["gemm_min", "tc_gemm_sync", "tc_gemm_pipeline", "tc_block_scaled", "tc_pair", "tma_transpose", "tma_multicast",
            "bulk_mbarrier", "cp_async_pipeline", "cluster_dsmem", "cuda_barrier"]
+#: those of examples/ that have something to mutate
+EXAMPLES = [f"example {name}" for name in NAMES if name not in ("scale", "softmax")]
 #: kernel -> take every n-th mutant by default
 SAMPLE = {"gemm_min": 4, "tc_gemm_sync": 24, "bulk_mbarrier": 1, "tma_transpose": 6}
 
@@ -38,6 +41,8 @@ EQUIVALENT = [
 
 
 def case_of(kernel):
+    if kernel.startswith("example "):
+        return example(kernel.removeprefix("example "))
     if kernel != "gemm_min":
         case = tc_gemm_pipeline(256, 320) if kernel == "tc_gemm_pipeline" else CASES[kernel]()
         return (DATA / "nvcc" / f"{kernel}.ptx").read_text(), case
@@ -79,7 +84,7 @@ def explained(kernel, name):
     return any(re.fullmatch(k, kernel) and re.search(pattern, name) for k, pattern, _ in EQUIVALENT)
 
 
-@pytest.mark.parametrize("kernel", KERNELS if ALL else list(SAMPLE))
+@pytest.mark.parametrize("kernel", KERNELS + EXAMPLES if ALL else list(SAMPLE))
 def test_mutants_are_found(kernel):
     verdicts = campaign(kernel, 1 if ALL else SAMPLE[kernel])
     survivors = [v for v in verdicts if v[2] == "survived"]

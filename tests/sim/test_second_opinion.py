@@ -14,6 +14,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from tests.sim.example_cases import NAMES, example
 from tests.sim.nvcc_cases import CASES, TVM_CASES, tc_gemm_pipeline
 from tests.sim.test_faults import KINDS, known
 from tests.sim.test_mutation import DATA
@@ -100,6 +101,13 @@ def test_known_mutants(name, tmp_path):
 
 
 KERNELS = {**CASES, **TVM_CASES, "tc_gemm_pipeline": lambda: tc_gemm_pipeline(128, 320)}
+
+
+@pytest.mark.parametrize("name", NAMES if ALL else ["gemm_single_tile", "softmax"])
+def test_examples(name, tmp_path):
+    """What this package compiles is free of races and deadlocks for SentryWard too, attention and persistent kernels included."""
+    text, case = example(name)
+    assert verdict(tmp_path, direct(text), specification(text, case)) in CLEAN
 
 
 @pytest.mark.parametrize("name", KERNELS if ALL else ["tc_gemm_sync", "bulk_mbarrier", "tma_transpose"])
