@@ -105,7 +105,7 @@ KERNELS = {**CASES, **TVM_CASES, "tc_gemm_pipeline": lambda: tc_gemm_pipeline(12
 
 @pytest.mark.parametrize("name", NAMES if ALL else ["gemm_single_tile", "softmax"])
 def test_examples(name, tmp_path):
-    """What this package compiles is free of races and deadlocks for SentryWard too, attention and persistent kernels included."""
+    """What this package compiles is free of races and deadlocks for SentryWard too."""
     text, case = example(name)
     assert verdict(tmp_path, direct(text), specification(text, case)) in CLEAN
 

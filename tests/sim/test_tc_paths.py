@@ -26,7 +26,8 @@ def owner(shape, lane, column, repeat, split):
     return 4 * (lane % 8) + c // 2, 4 * block + 2 * (lane // 8) + c % 2
 
 
-CASES = [(s, n) for s, (count, _, _) in SHAPES.items() for n in (1, 2, 8, 32, 128) if n * count <= 128]
+#: every shape with every repeat it has
+CASES = [(s, n) for s, (count, _, _) in SHAPES.items() for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * count <= 128]
 
 
 @pytest.mark.parametrize("shape,repeat", CASES)
@@ -56,7 +57,7 @@ def test_load(shape, repeat, high):
                 assert out[32 * warp + thread, register] == tmem[0, 32 * warp + high + lane, column] + 1000000
 
 
-@pytest.mark.parametrize("shape,repeat", [(s, 2) for s in SHAPES] + [("32x32b", 32), ("16x256b", 8)])
+@pytest.mark.parametrize("shape,repeat", CASES)
 def test_store(shape, repeat):
     count, lanes, width = SHAPES[shape]
     n = count * repeat
@@ -66,7 +67,7 @@ def test_store(shape, repeat):
     tcgen05.st.sync.aligned.{shape}.x{repeat}.b32 [%r9]{off}, {regs('v', 0, n)};
     tcgen05.wait::st.sync.aligned;
     """
-    out = run("", warps=warps, commit=False)[0]
+    out = run("", warps=warps, commit=False, columns=512)[0]
     columns = range(width * repeat) if not split else range(2 * repeat)
     for warp in range(4):
         for lane in range(lanes):
@@ -154,6 +155,31 @@ def test_shift():
     expected = tmem[0].copy()
     expected[:-1, 16:24] = tmem[0, 1:, 16:24]
     assert np.array_equal(out[:, :128], expected[:, :128])
+
+
+@pytest.mark.parametrize("lane", [32, 96])
+@pytest.mark.parametrize("group", [1, 2])
+def test_shift_from_a_lane_on_and_of_a_pair(lane, group):
+    """Rows from the address's lane to the last move; with cta_group::2 in both CTAs."""
+    tmem = np.random.default_rng(6).integers(0, 1 << 32, (group, 128, 512)).astype(np.uint32)
+    body = f"    add.u32 %r40, %r8, {lane << 16 | 40};\n    tcgen05.shift.cta_group::{group}.down [%r40];"
+    out = run(body, tmem=tmem, group=group)
+    expected = tmem.copy()
+    expected[:, lane:127, 40:48] = tmem[:, lane + 1 :, 40:48]
+    assert np.array_equal(out[:, :, :128], expected[:, :, :128])
+
+
+@pytest.mark.parametrize("mode", [6, 4, 2])
+def test_copy_from_swizzled_rows_of_both_ctas(mode):
+    """tcgen05.cp.cta_group::2: each CTA's own shared memory goes to its own tensor memory, through the descriptor's swizzle."""
+    rng = np.random.default_rng(7)
+    cells = {6: 2, 4: 4, 2: 8}[mode]
+    sources = rng.integers(0, 256, (2, 128, 16 * cells)).astype(np.uint8)
+    images = [place(s, mode, True) for s in sources]
+    _, leading, stride = images[0]
+    body = absolute(0) + "\n    tcgen05.cp.cta_group::2.128x256b [%r8], %x0;"
+    out = run(body, [i[0] for i in images], None, [descriptor(0, leading, stride, mode)], group=2)
+    assert np.array_equal(np.ascontiguousarray(out[:, :, :8]).view(np.uint8).reshape(2, 128, 32), sources[:, :, :32])
 
 
 @pytest.mark.parametrize("word,function", [("min", np.min), ("max", np.max)])
