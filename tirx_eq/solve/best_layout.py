@@ -196,65 +196,80 @@ class _Counter:
         self.ideal = tuple(self.engine if x is None else x.least(self.bits) for x in self.lanes)
         self.weights = tuple(a.weight for a in self.accesses)
         self.bound = sum(w * i for w, i in zip(self.weights, self.ideal))
-        self._touched = [
-            None if x is None else np.maximum(np.array(x.starts, dtype=np.int64), 0)[:, None] + np.arange(x.access.vector)
-            for x in self.lanes
-        ]
-        self._active = [None if x is None else np.array(x.starts) >= 0 for x in self.lanes]
+        warps = [x for x in self.lanes if x is not None]
+        starts = [np.array(x.starts, dtype=np.int64) for x in warps]
+        vectors = [np.full(len(x.starts), x.access.vector) for x in warps]
+        self._starts = np.concatenate([*starts, np.zeros(0, dtype=np.int64)])
+        self._vector = np.concatenate([*vectors, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+        self._width = self._vector * self.bits // 8
+        self._owner = np.repeat(np.arange(len(warps)), [len(x.starts) for x in warps])
+        self._names = [x.access.name for x in warps]
+        #: every element of every lane's vector, and the lane it belongs to
+        self._lane = np.repeat(np.arange(len(self._starts)), self._vector)
+        ends = np.cumsum(self._vector)
+        self._step = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - self._vector, self._vector)
+        self._element = np.maximum(self._starts, 0)[self._lane] + self._step
 
     def score(self, members: Sequence[Member]) -> tuple[list[Scored], list[Excluded]]:
+        """Wavefronts of every member that serves all accesses; the others with the reason."""
         import numpy as np
 
         fit: list[Member] = []
         excluded: list[Excluded] = []
         spans: list[int] = []
-        places: list[list[np.ndarray]] = []
+        places: list[np.ndarray] = []
         for m in members:
-            reason, span, found = self._places(m)
-            if reason is not None:
-                excluded.append(Excluded(m.label, reason))
+            found = self._places(m)
+            if isinstance(found, str):
+                excluded.append(Excluded(m.label, found))
                 continue
             fit.append(m)
-            spans.append(span)
-            places.append(found)
-        counts: list[list[int]] = []
-        rows = iter(range(len(self.lanes)))
-        for x in self.lanes:
+            spans.append(found[0])
+            places.append(found[1])
+        if not fit:
+            return [], excluded
+        table = np.array(places, dtype=np.int64)
+        counts = np.zeros((len(self.lanes), len(fit)), dtype=np.int64)
+        number = 0
+        for k, x in enumerate(self.lanes):
             if x is None:
-                counts.append([self.engine] * len(fit))
+                counts[k] = self.engine
                 continue
-            row = next(rows)
-            table = np.array([p[row] for p in places], dtype=np.int64).reshape(len(fit), len(x.starts))
-            counts.append([int(v) for v in count_wavefronts(table, x.width)] if fit else [])
+            counts[k] = count_wavefronts(table[:, self._owner == number], x.width)
+            number += 1
         scored = []
         for i, m in enumerate(fit):
-            mine = tuple(c[i] for c in counts)
+            mine = tuple(int(c) for c in counts[:, i])
             scored.append(Scored(m, mine, sum(w * n for w, n in zip(self.weights, mine)), -(-spans[i] * self.bits // 8)))
         return scored, excluded
 
-    def _places(self, m: Member) -> tuple[str | None, int, list[np.ndarray]]:
-        """(why the member can't be used, its span in elements, byte addresses of the lanes per warp access)."""
+    def _places(self, m: Member) -> str | tuple[int, np.ndarray]:
+        """(span in elements, byte address of every lane, -1 where inactive), or why the member can't be used."""
         import numpy as np
 
         for engine in self.engines:
             if engine not in m.engines:
-                return f"{'a tensor copy' if engine == 'tma' else 'a matrix descriptor'} can't name it", 0, []
+                return f"{'a tensor copy' if engine == 'tma' else 'a matrix descriptor'} can't name it"
         span = m.layout.span("m")
         if not isinstance(span, int) or span * self.bits > 8 * MAX_BYTES:
-            return f"it takes {span} elements, more than {MAX_BYTES} bytes", 0, []
-        made = []
-        for x, touched, active in zip(self.lanes, self._touched, self._active):
-            if x is None or touched is None or active is None:
-                continue
-            at = m.layout.evaluate(touched).get("m", np.zeros_like(touched))
-            torn = active & (at != at[:, :1] + np.arange(touched.shape[1])).any(axis=1)
-            address = at[:, 0] * self.bits // 8
-            crooked = active & ((at[:, 0] * self.bits % 8 != 0) | (address % x.width != 0))
-            for bad, what in ((torn, "elements aren't neighbours"), (crooked, f"address isn't a multiple of {x.width} bytes")):
-                if bad.any():
-                    return f"access '{x.access.name}': lane {int(np.argmax(bad))}'s {what}", 0, []
-            made.append(np.where(active, address, -1))
-        return None, span, made
+            return f"it takes {span} elements, more than {MAX_BYTES} bytes"
+        at = m.layout.evaluate(self._element).get("m", np.zeros_like(self._element))
+        first = at[self._step == 0]
+        active = self._starts >= 0
+        torn = active[self._lane] & (at != first[self._lane] + self._step)
+        address = first * self.bits // 8
+        crooked = active & ((first * self.bits % 8 != 0) | (address % self._width != 0))
+        if torn.any():
+            return self._complaint(int(self._lane[np.argmax(torn)]), "elements aren't neighbours")
+        if crooked.any():
+            lane = int(np.argmax(crooked))
+            return self._complaint(lane, f"address isn't a multiple of {int(self._width[lane])} bytes")
+        return span, np.where(active, address, -1)
+
+    def _complaint(self, lane: int, what: str) -> str:
+        owner = int(self._owner[lane])
+        number = lane - int((self._owner < owner).sum())
+        return f"access '{self._names[owner]}': lane {number}'s {what}"
 
     def phases(self, padded: Sequence[int]) -> tuple[int, int, int, list[Phase]] | None:
         """(word bits, kept low bits, word bit - element bit, phases) for matrices; None if lanes aren't aligned."""

@@ -132,16 +132,18 @@ class _Code:
 
     def _get(self, step: Get) -> None:
         k, at = self.k, self._address(step)
+        guard = None if step.guard is None else self.condition(step.guard)
         if step.matrix:
             outs = k.regs("b32", len(step.outs))
             k.emit(f"ldmatrix.sync.aligned.m8n8.x{len(outs)}.shared.b16", outs, at)
         elif step.width < 4:
-            part = k.reg("b16")
-            k.emit(f"ld.shared.u{8 * step.width}", part, at)
+            part = k.op("mov.b16", 0) if guard else k.reg("b16")
+            k.emit(f"ld.shared.u{8 * step.width}", part, at, pred=guard)
             outs = [k.op("cvt.u32.u16", part)]
         else:
-            outs = k.regs("b32", len(step.outs))
-            k.emit(f"ld.shared.{_vector(len(outs))}b32", outs if len(outs) > 1 else outs[0], at)
+            # A load that is off leaves its registers as they are: give them a value.
+            outs = [k.op("mov.b32", 0) if guard else k.reg("b32") for _ in step.outs]
+            k.emit(f"ld.shared.{_vector(len(outs))}b32", outs if len(outs) > 1 else outs[0], at, pred=guard)
         self.values.update(zip(step.outs, outs))
 
     # -- terms over the thread number ------------------------------------------------------------------------------
@@ -157,9 +159,6 @@ class _Code:
 
     def _computed(self, t: Any) -> Reg:
         op, *args = t
-        if op == "select":
-            yes, no = (self.register(a) for a in args[1:])
-            return self.k.op("selp.b32", yes, no, self.condition(args[0]))
         if op not in _OPS:
             raise LayoutError(f"convert: an address uses '{op}', which has no PTX here")
         return self.k.op(_OPS[op], self.register(args[0]), self.term(args[1]))

@@ -71,8 +71,9 @@ def _lines(step: Any) -> list[str]:
                 out.append(f'v[{word}] = v[{word}] | (Tx.cast({at}, "uint32") << Tx.uint32({8 * i}))')
             else:
                 out.append(f'v[{word}] = Tx.cast({at}, "uint32")')
-    if isinstance(step, Put) and step.guard is not None:
-        return [f"if {text(step.guard)}:", *(f"    {line}" for line in out)]
+    if step.guard is not None:
+        zero = [f"v[{word}] = Tx.uint32(0)" for word in words] if isinstance(step, Get) else []
+        return [*zero, f"if {text(step.guard)}:", *(f"    {line}" for line in out)]
     return out
 
 
@@ -96,6 +97,4 @@ def text(term: Term) -> str:
     if not isinstance(term, tuple):
         return str(term)
     op, *args = term
-    if op == "select":
-        return f"Tx.Select({text(args[0])}, {text(args[1])}, {text(args[2])})"
     return f"({text(args[0])} {_INFIX[op]} {text(args[1])})"

@@ -18,7 +18,7 @@ N_td), since only those can travel together; byte permutes before and after do t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -111,10 +111,11 @@ class Rounds:
     """The structure of a shuffle plan; see the module text.
 
     ``together`` is U, ``rounds`` a basis of the destination slots modulo U (the k), ``merged`` the slots that hold copies in
-    one thread.  ``lane`` is A; ``presents`` is G and ``receives`` H, per thread bit.  ``least``: the bound on shuffles.
+    one thread; ``slots`` the number of slot bits: vectors beyond stand for further rounds, whose word a thread takes or not.  ``lane`` is A; ``presents`` is G and ``receives`` H, per thread bit.  ``least``: the bound on shuffles.
     """
 
     way: Transfer
+    slots: int
     together: tuple[int, ...]
     rounds: tuple[int, ...]
     merged: tuple[int, ...]
@@ -163,7 +164,7 @@ def rounds_of(way: Transfer, packed: int) -> Rounds | str:
         ])  # fmt: skip
         presents = [s ^ slot(h) for s, h in zip(way.thread_s, receives)]
         lane = [1 << j for j in range(len(way.thread_t))]
-        return Rounds(way, tuple(together), tuple(rounds), tuple(merged), tuple(lane), tuple(presents), tuple(receives),
+        return Rounds(way, n, tuple(together), tuple(rounds), tuple(merged), tuple(lane), tuple(presents), tuple(receives),
                       True, least, least)  # fmt: skip
     return _general(way, together, rounds, merged, least)
 
@@ -200,14 +201,20 @@ def _general(way: Transfer, together: list[int], rounds: list[int], merged: list
     straight = Solver([apply(way.thread_t, v) for v in rest])
     moves = [apply(way.slot_t, d) for d in rounds]
     image = echelon([apply(way.thread_t, v) for v in rest])
-    lost = [apply(rest, x) for x in straight.kernel]
-    for v in lost:
+    n = len(way.slot_s)
+    for v in [apply(rest, x) for x in straight.kernel]:
         pick = next((k for k, m in enumerate(moves) if reduce_by(image, m)), None)
-        if pick is None:
-            return "a lane would have to present more words than another receives"
         basis.append(v)
-        values.append(rounds[pick])
-        image = echelon([*image, moves[pick]])
+        if pick is not None:
+            values.append(rounds[pick])
+            image = echelon([*image, moves[pick]])
+            continue
+        # Threads apart by v read different words of one lane, which has to present both: twice the rounds.
+        further = 1 << len(way.slot_s)
+        way = replace(way, slot_s=(*way.slot_s, apply(way.thread_s, v)), slot_t=(*way.slot_t, 0))
+        rounds = [*rounds, further]
+        values.append(further)
+        least *= 2
     kept = extend(basis, [1 << j for j in range(width)], width)[len(basis) :]
     coordinates = Solver([*basis, *kept])
     receives = []
@@ -229,7 +236,7 @@ def _general(way: Transfer, together: list[int], rounds: list[int], merged: list
         x = frame.solve(1 << j)
         assert x is not None
         presents.append(apply(shown, x))
-    return Rounds(way, tuple(together), tuple(rounds), tuple(merged), tuple(lane), tuple(presents), tuple(receives),
+    return Rounds(way, n, tuple(together), tuple(rounds), tuple(merged), tuple(lane), tuple(presents), tuple(receives),
                   False, least, least)  # fmt: skip
 
 
@@ -280,9 +287,9 @@ def shuffle_plan(src: Distribution, dst: Distribution, form: Rounds) -> Plan:
 
     split = Solver([*form.rounds, *form.together])
     outputs: list[int | None] = []
-    for first in range(0, 1 << len(way.slot_s), per_word):
+    for first in range(0, 1 << form.slots, per_word):
         parts: list[tuple[int, int] | None] = [None] * 4
-        for e in range(min(per_word, 1 << len(way.slot_s))):
+        for e in range(min(per_word, 1 << form.slots)):
             x = split.solve(reduce_by(form.merged, first + e))
             assert x is not None
             d, u = apply(form.rounds, x & ((1 << len(form.rounds)) - 1)), x >> len(form.rounds)

@@ -74,6 +74,7 @@ class Get:
     address: Term
     offset: int
     width: int
+    guard: Term | None = None
     matrix: bool = False
 
 
@@ -249,12 +250,14 @@ def rows_of_matrices(step: Put | Get, threads: int) -> tuple[Array, Array]:
 
 def execute(plan: Plan, source: Array) -> Array:
     """The bytes of the destination registers, given those of the source: both (threads, registers, 4) of byte names, -1
-    for unknown.  ProofError for a word that is read from shared memory before it is written or beyond its end, or an
-    unaligned access."""
+    for unknown.  ProofError for shared memory that is read before a barrier orders its store, or beyond its end, or
+    unaligned."""
     n = plan.threads
     names: dict[int, Array] = {i: source[:, i] for i in range(plan.inputs)}
     memory = np.full(max(plan.shared, 1), -1, dtype=np.int64)
-    fresh = np.zeros(max(plan.shared, 1), dtype=bool)  # written since the last barrier
+    writer = np.zeros(max(plan.shared, 1), dtype=np.int64)
+    pending = np.zeros(max(plan.shared, 1), dtype=np.int64)  # 2: just stored, 1: its own warp may read, 0: all may
+    warp = np.arange(n)[:, None] // WARP
     for step in plan.steps:
         if isinstance(step, Permute):
             both = np.concatenate([names[step.a], names[step.b]], axis=1)
@@ -270,18 +273,21 @@ def execute(plan: Plan, source: Array) -> Array:
                 raise ProofError("convert: a shuffle reads a lane that doesn't exist")
             names[step.out] = names[step.value][np.arange(n) // WARP * WARP + lane]
         elif isinstance(step, Barrier):
-            fresh[:] = False
+            pending = np.minimum(pending, 1 if step.scope == "warp" else 0)
         elif isinstance(step, Put):
             at, live = _touched(step, plan)
             data = np.stack([names[w] for w in step.words], axis=1).reshape(n, -1)[:, : at.shape[1]]
             memory[at[live]] = data[live]
-            fresh[at[live]] = True
+            pending[at[live]] = 2
+            writer[at[live]] = np.broadcast_to(warp, at.shape)[live]
         else:
-            at, _ = _touched(step, plan)
-            if fresh[at].any():
-                raise ProofError("convert: a load reads what was stored since the last barrier")
+            at, live = _touched(step, plan)
+            at = np.where(live[:, None], at, 0)
+            unordered = (pending[at] == 2) | ((pending[at] == 1) & (writer[at] != warp))
+            if unordered[live].any():
+                raise ProofError("convert: a load reads what no barrier has ordered")
             got = np.full((n, 4 * len(step.outs)), -1, dtype=np.int64)
-            got[:, : at.shape[1]] = memory[at]
+            got[:, : at.shape[1]] = np.where(live[:, None], memory[at], -1)
             for k, out in enumerate(step.outs):
                 names[out] = got[:, 4 * k : 4 * k + 4]
     empty = np.full((n, 4), -1, dtype=np.int64)
@@ -299,8 +305,7 @@ def _touched(step: Put | Get, plan: Plan) -> tuple[Array, Array]:
         start = thread_values(step.address, n) + step.offset
         at = start[:, None] + np.arange(step.width)
         aligned = not (start % step.width).any()
-    guard = step.guard if isinstance(step, Put) else None
-    live = np.ones(n, dtype=bool) if guard is None else thread_values(guard, n) == 1
+    live = np.ones(n, dtype=bool) if step.guard is None else thread_values(step.guard, n) == 1
     if at[live].min(initial=0) < 0 or at[live].max(initial=0) >= plan.shared or not aligned:
         raise ProofError("convert: an access is unaligned or outside of its shared memory")
     return at, live
@@ -344,7 +349,7 @@ def wavefronts_of(plan: Plan) -> tuple[int, int]:
         else:
             width = step.width
             at = thread_values(step.address, plan.threads).reshape(-1, WARP) + step.offset
-            if isinstance(step, Put) and step.guard is not None:
+            if step.guard is not None:
                 at = np.where(thread_values(step.guard, plan.threads).reshape(-1, WARP) == 1, at, -1)
         total += int(count_wavefronts(np.ascontiguousarray(at), width).sum())
         phases = PHASE_LANES[width]

@@ -17,7 +17,7 @@ from .distribution import Distribution
 from .gf2_maps import Solver, apply, extend, intersection, rank, span, units
 from .redistribute_linear import LinearForm
 from .redistribute_plan import Barrier, Builder, Get, Plan, Put, Term, linear_term, pruned
-from .swizzle_synthesis import Phase, complete, synthesise
+from .swizzle_synthesis import Phase, complete, conflict_free, parity, synthesise
 
 WIDEST = 16  # bytes of an access
 MAX_SHARED = 232_448
@@ -53,9 +53,10 @@ def shared_plans(src: Distribution, dst: Distribution, a: LinearForm, b: LinearF
         if low in seen:
             continue
         seen.add(low)
-        memory, sides = _memory(a, b, low, size)
-        if (1 << a.bits) * size > MAX_SHARED:
-            return
+        sides = (_side(a, low, size, True), _side(b, low, size, False))
+        memory = _memory(a, low, sides, size, must=len(seen) == 1)
+        if memory is None:
+            continue
         for matrix in (True, False):
             plan = _plan(src, dst, memory, sides, size, in_warp, matrix)
             if plan is not None:
@@ -108,9 +109,8 @@ def _side(form: LinearForm, low: Sequence[int], size: int, store: bool) -> Side:
     return Side(form, tuple(mine), tuple(starts), guard, min(WIDEST, size << len(mine)))
 
 
-def _memory(a: LinearForm, b: LinearForm, low: Sequence[int], size: int) -> tuple[Memory, tuple[Side, Side]]:
-    """The address map with the fewest conflicts for these low bits."""
-    sides = (_side(a, low, size, True), _side(b, low, size, False))
+def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: int, must: bool) -> Memory | None:
+    """The address map without conflicts for these low bits; if there is none, None or (``must``) that with the fewest."""
     basis = extend(low, units((1 << a.bits) - 1), a.bits)
     position = Solver(basis)
     columns = []
@@ -136,13 +136,16 @@ def _memory(a: LinearForm, b: LinearForm, low: Sequence[int], size: int) -> tupl
     if words <= 0:
         rows: list[int] = []
     else:
-        found = synthesise(words, min(kept, words), phases)
+        found = conflict_free(words, min(kept, words), phases)
+        if found is None and not must:
+            return None
+        found = found or synthesise(words, min(kept, words), phases)
         rows = complete(found.rows, words, kept)
     swizzled = []
     for c in columns:
-        word = sum((bin(row & (c >> sub)).count("1") & 1) << i for i, row in enumerate(rows))
+        word = sum(parity(row & (c >> sub)) << i for i, row in enumerate(rows))
         swizzled.append((word << 2) | (c & ((1 << sub) - 1)) * size)
-    return Memory(tuple(swizzled), tuple(low)), sides
+    return Memory(tuple(swizzled), tuple(low))
 
 
 def _plan(
@@ -174,7 +177,8 @@ def _plan(
         if merged is not None:
             puts = [Put(words, address, offset, 4, None, True) for words, address, offset in merged]
             used = True
-    b.steps += [*puts, Barrier("warp" if in_warp else "cta")]
+    alone = in_warp and store.guard < WARP  # else a warp reads what another has stored
+    b.steps += [*puts, Barrier("warp" if alone else "cta")]
     gets: list[Get] = []
     found: dict[int, tuple[int, int]] = {}
     for words, address, offset, width in _groups(load, memory, size):
@@ -186,7 +190,7 @@ def _plan(
     if matrix and load.width == 4:
         merged = _matrices(load, memory, [(g.outs[0], g.offset) for g in gets], size)
         if merged is not None:
-            gets = [Get(outs, address, offset, 4, True) for outs, address, offset in merged]
+            gets = [Get(outs, address, offset, 4, None, True) for outs, address, offset in merged]
             used = True
     if matrix and not used:
         return None

@@ -131,17 +131,13 @@ def table_plan(src: Distribution, dst: Distribution, shape: Sequence[int]) -> Pl
             if term is None:
                 return "no digits of the thread number give the elements' addresses"
             address = _placed(term, columns, pitch, swizzle, size)
+            guard = None if live.all() else _live(live)
             if not store:
                 outs = tuple(b.new() for _ in range(max(1, width // 4)))
-                # threads without a part load what is there for thread 0's neighbours: kept inside by the digits' range
-                b.steps.append(Get(outs, ("select", _live(live), address, 0), 0, width) if not live.all() else
-                               Get(outs, address, 0, width))  # fmt: skip
+                b.steps.append(Get(outs, address, 0, width, guard))
                 for i in range(vector):
                     loaded[k * vector + i] = (outs[i * size // 4], i * size % 4)
                 continue
-            guard = None if live.all() else _live(live)
-            if guard is not None and not _is_prefix(live):
-                return "the threads that hold copies are no range"
             b.steps.append(Put(tuple(_words(b, k * vector, vector, size, per_word)), address, 0, width, guard))
         if store:
             b.steps.append(Barrier("cta" if src.threads > WARP else "warp"))
@@ -216,7 +212,7 @@ def thread_term(values: Array) -> Term | None:
         part: Term = ("div", "tid", divisor) if divisor > 1 else "tid"
         part = part if last else ("mod", part, extent)
         part = ("mul", part, stride) if stride != 1 else part
-        term = part if term == 0 else ("add", term, part) if stride > 0 else ("add", term, part)
+        term = part if term == 0 else ("add", term, part)
     assert (thread_values(term, count) == values[:count]).all()
     return term
 

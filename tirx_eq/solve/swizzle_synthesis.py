@@ -154,27 +154,59 @@ def merged(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def synthesise(
-    bits: int, kept: int, phases: Sequence[Phase], incumbent: int | None = None, *, rlimit: int = RLIMIT
-) -> Synthesis:
+    bits: int, kept: int, phases: Sequence[Phase], incumbent: int | None = None, *, rlimit: int = RLIMIT,
+) -> Synthesis:  # fmt: skip
     """The bank matrix over ``bits`` word-index bits with the fewest weighted wavefronts; the low ``kept`` bank bits are
     the low index bits.
 
     ``incumbent``: a cost that is already attained by another layout of the family.
     """
+    found, todo, single = _without_conflicts(bits, kept, phases)
+    if found is not None:
+        return found
+    rows = min(BANK_BITS, bits)
+    low = tuple(1 << i for i in range(min(kept, rows)))
+    # A phase that no matrix serves without a conflict, taken alone, costs two wavefronts at least.
+    least = sum(p.weight * _least_alone(_differences([p], kept), bits - kept, bits - rows) for p in todo)
+    return _by_solver(bits, kept, todo, single, least, incumbent, low, rlimit)
+
+
+def _least_alone(differences: Sequence[int], width: int, dimension: int) -> int:
+    if _too_wide(differences, width - dimension):
+        return 1 << ((len(differences) + 1).bit_length() - 1 - (width - dimension))
+    return 2 if _avoiding(width, dimension, differences) == (None, True) else 1
+
+
+def conflict_free(bits: int, kept: int, phases: Sequence[Phase]) -> Synthesis | None:
+    """A bank matrix under which no phase conflicts, or None if the kernel search finds none."""
+    return _without_conflicts(bits, kept, phases)[0]
+
+
+def _without_conflicts(bits: int, kept: int, phases: Sequence[Phase]) -> tuple[Synthesis | None, list[Phase], int]:
+    """(the answer if the lower bound is attained, phases that may conflict, wavefronts of the others)."""
     rows = min(BANK_BITS, bits)
     single = sum(p.weight for p in phases if len(set(p.words)) < 2)
     todo = merged(phases)
     least = sum(p.weight for p in todo)
     low = tuple(1 << i for i in range(min(kept, rows)))
     if bits <= BANK_BITS:
-        return Synthesis(tuple(1 << i for i in range(bits)), least + single, True, None, "every word has a bank of its own")
+        plain = tuple(1 << i for i in range(bits))
+        return Synthesis(plain, least + single, True, None, "every word has a bank of its own"), todo, single
+    if any(_too_wide(_differences([p], kept), rows - kept) for p in todo):
+        return None, todo, single
     kernel, _ = _avoiding(bits - kept, bits - rows, _differences(todo, kept))
     if kernel is not None:
         upper = _annihilator(kernel, bits - kept)
-        return Synthesis((*low, *(r << kept for r in upper)), least + single, True, None, "a kernel past all differences")
-    # A phase that no matrix serves without a conflict, taken alone, costs two wavefronts at least.
-    least += sum(p.weight for p in todo if _avoiding(bits - kept, bits - rows, _differences([p], kept)) == (None, True))
-    return _by_solver(bits, kept, todo, single, least, incumbent, low, rlimit)
+        made = (*low, *(r << kept for r in upper))
+        return Synthesis(made, least + single, True, None, "a kernel past all differences"), todo, single
+    return None, todo, single
+
+
+def _too_wide(differences: Sequence[int], most: int) -> bool:
+    """Whether the differences are a subspace (without 0) of more than ``most`` dimensions: every kernel meets it."""
+    size = len(differences) + 1
+    dimensions = size.bit_length() - 1
+    return dimensions > most and size == 1 << dimensions and len(echelon(differences)) == dimensions
 
 
 def _differences(phases: Sequence[Phase], kept: int) -> list[int]:
