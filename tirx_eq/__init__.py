@@ -26,6 +26,7 @@ _PUBLIC = {
     "same_up_to": ("tirx_eq.prove.layouts", "same_up_to"),
     "check": ("tirx_eq.prove.check", "check"),
     "best_layout": ("tirx_eq.solve.best_layout", "best_layout"),
+    "convert": ("tirx_eq.solve.convert", "convert"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
     "to_tvm": ("tirx_eq.interop.tvm", "to_tvm"),
     "tvm_pass": ("tirx_eq.interop.tvm", "tvm_pass"),
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
     from .prove.verdict import Verdict
     from .solve.best_layout import best_layout
     from .solve.compile import compile_open as compile
+    from .solve.convert import convert
     from .solve.solve import solve
 
 __all__ = [
-    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "covers", "equal",
-    "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "solve", "strategies", "to_tvm", "tvm_pass",
+    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "convert", "covers",
+    "equal", "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "solve", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 

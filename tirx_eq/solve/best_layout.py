@@ -397,7 +397,7 @@ def _synthesised(counter: _Counter, incumbent: int | None, rlimit: int) -> tuple
         return Excluded("synthesised matrices", "a lane's vector isn't aligned in the index")
     bits, kept, shift, phases = found
     made = synthesise(bits, kept, phases, incumbent if padded == counter.shape else None, rlimit=rlimit)
-    matrix = matrix_of(made.rows, bits, kept, shift, counter.shape, padded)
+    matrix = matrix_of(made.rows, bits, shift, counter.shape, padded)
     layout = matrix.layout()
     label = f"synthesised: {matrix.script('')}"
     return Member("matrix", label, matrix if layout is None else layout), made.decided, made.proof

@@ -50,7 +50,7 @@ def kernel_of(plan: Plan, name: str = "convert") -> PlanKernel:
     """The kernel of a plan."""
     module = Module(TARGET)
     k = module.kernel(name, [Param.pointer("src"), Param.pointer("dst")], (plan.threads, 1, 1))
-    shared = k.shared("tile", plan.shared, 128) if plan.shared else None
+    shared = k.dynamic_shared("tile", plan.shared, 128) if plan.shared else None
     _Code(k, plan, shared).run()
     return PlanKernel(name, module.text(), k.launch((1, 1, 1)))
 
@@ -113,7 +113,8 @@ class _Code:
         key = ("address", step.address)
         if key not in self.terms:
             offset = self.term(step.address)
-            self.terms[key] = self.base if isinstance(offset, Imm) and not offset.value else self.k.op("add.u32", self.base, offset)
+            nothing = isinstance(offset, Imm) and not offset.value
+            self.terms[key] = self.base if nothing else self.k.op("add.u32", self.base, offset)
         at = self.terms[key]
         assert isinstance(at, Reg)
         return addr(at, step.offset)

@@ -110,8 +110,9 @@ def stays_in_warp(way: Transfer) -> bool:
 class Rounds:
     """The structure of a shuffle plan; see the module text.
 
-    ``together`` is U, ``rounds`` a basis of the destination slots modulo U (the k), ``merged`` the slots that hold copies in
-    one thread; ``slots`` the number of slot bits: vectors beyond stand for further rounds, whose word a thread takes or not.  ``lane`` is A; ``presents`` is G and ``receives`` H, per thread bit.  ``least``: the bound on shuffles.
+    ``together`` is U, ``rounds`` a basis of the destination slots modulo U (the k), ``merged`` the slots that hold copies
+    in one thread; ``slots`` the number of slot bits: vectors beyond stand for further rounds, whose word a thread takes or
+    not.  ``lane`` is A; ``presents`` is G and ``receives`` H, per thread bit.  ``least``: the bound on shuffles.
     """
 
     way: Transfer

@@ -25,8 +25,8 @@ MAX_SHARED = 232_448
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the way: ``form`` with ``low`` the slot vectors that make up one access of ``width`` bytes, ``slots`` a basis of
-    the slots that start one, ``guard`` the thread bits that are 0 in threads that store (others hold further copies)."""
+    """One side of the way: ``low`` are the slot vectors that make up one access of ``width`` bytes, ``slots`` a basis of the
+    slots that start one, ``guard`` the thread bits that are 0 in threads that store (others hold further copies)."""
 
     form: LinearForm
     low: tuple[int, ...]
@@ -140,7 +140,7 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
         if found is None and not must:
             return None
         found = found or synthesise(words, min(kept, words), phases)
-        rows = complete(found.rows, words, kept)
+        rows = complete(found.rows, words)
     swizzled = []
     for c in columns:
         word = sum(parity(row & (c >> sub)) << i for i, row in enumerate(rows))

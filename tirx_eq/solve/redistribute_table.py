@@ -171,7 +171,7 @@ def _words(b: Builder, first: int, vector: int, size: int, per_word: int) -> lis
 def _pitch_of(found: BestLayout, columns: int) -> tuple[int, SwizzleLayout | None]:
     layout: Any = found.layout
     tile = layout.tile if isinstance(layout, ComposeLayout) else layout
-    pitch = int(tile.shard[-2].stride) if len(tile.shard) > 1 else columns
+    pitch = int(tile.shard[-2].stride) if len(tile.shard) > 1 else columns  # type: ignore[arg-type]
     return pitch, layout.swizzle if isinstance(layout, ComposeLayout) else None
 
 

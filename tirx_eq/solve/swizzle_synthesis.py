@@ -364,7 +364,7 @@ def _full_rank(rows: Sequence[int], bits: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def complete(rows: Sequence[int], bits: int, kept: int) -> list[int]:
+def complete(rows: Sequence[int], bits: int) -> list[int]:
     """An invertible matrix of word-address rows whose first five are a bank map with the kernel of ``rows``.
 
     Where the low index bits determine the bank of the rest (they do unless neighbours conflict) the bank rows are reduced
@@ -397,9 +397,9 @@ def _reduced_low(rows: list[int], count: int) -> list[int]:
     return rows
 
 
-def matrix_of(rows: Sequence[int], bits: int, kept: int, shift: int, shape: Sequence[int], padded: Sequence[int]) -> XorMatrix:
+def matrix_of(rows: Sequence[int], bits: int, shift: int, shape: Sequence[int], padded: Sequence[int]) -> XorMatrix:
     """The element matrix of a bank map on words; ``shift`` = word bit - element bit (negative for narrow elements)."""
-    words = complete(rows, bits, kept)
+    words = complete(rows, bits)
     if shift >= 0:
         elements = [row >> shift for row in words[shift:]]
     else:
