@@ -17,9 +17,13 @@ from tirx_eq.layout import S, R, TileLayout, SwizzleLayout, ComposeLayout, TLane
 
 def kernel(body: str, params: str = "", header: str = "") -> PrimFunc:
     """The kernel ``k`` with these parameters and statements (lines of the body are indented here)."""
+    return parse_source(source(body, params, header), "k.py")["k"]
+
+
+def source(body: str, params: str = "", header: str = "") -> str:
+    """The text of that kernel's module."""
     lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
-    text = f"{HEADER}{header}\n\n@Tx.prim_func\ndef k({params}):\n    Tx.device_entry()\n{lines}\n"
-    return parse_source(text, "k.py")["k"]
+    return f"{HEADER}{header}\n\n@Tx.prim_func\ndef k({params}):\n    Tx.device_entry()\n{lines}\n"
 
 
 def example(name: str) -> PrimFunc:

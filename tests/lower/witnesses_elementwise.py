@@ -27,7 +27,7 @@ ELEMENTWISE = {
     "exp in registers": of("Tx.exp(r[:], r[:])", LOCAL),
     "sum in registers": of("Tx.add(r[:], r[:], s[:])", LOCAL),
     "fill by a cluster": of("Tx.cluster.fill(B[:, :], 0.0)"),
-    "add in tensor memory": of("Tx.wg.add(t[:, :], t[:, :], 1.0)", TENSOR_MEMORY),
+    "add in tensor memory": of("Tx.warp.add(t[0:32, :], t[0:32, :], 1.0)", TENSOR_MEMORY),
     "exp of integers": of("Tx.exp(r[:], r[:])", 'r = Tx.alloc_local((16,), "int32")\n'),
     "shifted in place": of("Tx.add(B[tid % 64, 0:32], B[tid % 64, 1:33], 1.0)"),
     "held by other threads": of("Tx.wg.add(v[:, :], v[:, :], u[:, :])", LOCAL + ROWS + REVERSED),
@@ -49,7 +49,7 @@ REDUCING = {
     "max of halves in memory": of("Tx.cta.max(B[0, :], A[:, :])"),
     "registers reduced by nobody": of("if w == 7:\n    Tx.max(r[0:1], a[:])", VECTOR),
     "sum by a cluster": of("Tx.cluster.sum(B[0, :], A[:, :])", params=FLOATS),
-    "sum of tensor memory": of("Tx.wg.sum(r[0:1], t[:, :])", VECTOR + TENSOR_MEMORY),
+    "sum of tensor memory": of("Tx.warp.sum(r[0:1], t[:, :])", VECTOR + TENSOR_MEMORY),
     "sum of 64-bit floats": of("Tx.sum(q[0:1], q[1:5])", 'q = Tx.alloc_local((8,), "float64")\n'),
     "two rows, one place": of("Tx.sum(r[0:1], b[:, :])", VECTOR + "b = a.view(2, 8, layout=TileLayout(S[(2, 8):(8, 1)]))\n"),
     "rows over several warps": of(

@@ -5,13 +5,14 @@ A cell is a kernel of one call; operands that aren't in global memory are brough
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from tirx_eq.ir import PrimFunc
 from tirx_eq.ir import dtype as dt
 
-from ..lower.kernels import kernel
+from ..lower.kernels import kernel, source
 
 ROWS, COLUMNS = 128, 8
 SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
@@ -204,6 +205,19 @@ def dtype_of(cell: Cell, operand: str) -> str:
 
 def cell_kernel(*group: Cell) -> PrimFunc:
     """A kernel with the calls of some cells, one after the other, each on operands of its own."""
+    writer = _write(group)
+    return kernel(writer.text(), ", ".join(writer.params), AXES)
+
+
+def call_lines(cell: Cell) -> range:
+    """Lines of the source that the cell's own call takes, in a kernel of that cell."""
+    writer = _write((cell,))
+    before, _, _ = source(writer.text(), ", ".join(writer.params), AXES).partition("    " + writer.calls[0].splitlines()[0])
+    first = before.count("\n") + 1
+    return range(first, first + len(writer.calls[0].splitlines()))
+
+
+def _write(group: Sequence[Cell]) -> _Writer:
     writer = _Writer()
     for i, cell in enumerate(group):
         spec = cell.spec
@@ -219,4 +233,4 @@ def cell_kernel(*group: Cell) -> PrimFunc:
             writer.calls.append(f"with Tx.compose_op():\n    {PREFIX[cell.scope]}.{call}")
         else:
             writer.calls.append(f"{PREFIX[cell.scope]}.{call}")
-    return kernel(writer.text(), ", ".join(writer.params), AXES)
+    return writer

@@ -52,8 +52,8 @@ def _call(s: TilePrimitiveCall, op: Op, *args: Any) -> TilePrimitiveCall:
 
 
 def _between(s: TilePrimitiveCall, space: str) -> list[Stmt]:
-    """The barrier between the two parts, where threads share the intermediate result."""
-    if space == "local" or s.scope.kind == "thread":
+    """The barrier between the two parts, where threads share the intermediate result (in tensor memory each has its lane)."""
+    if space in ("local", "tmem") or s.scope.kind == "thread":
         return []
     name = BARRIERS.get(s.scope.kind)
     if name is None:

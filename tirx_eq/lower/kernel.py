@@ -22,6 +22,7 @@ from .emit import Emitter
 from .indices import Indices
 from .intrinsics import constant
 from .program import Block, Box, Instruction, replace_calls, walk
+from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
 from .threads import find_launch
@@ -99,6 +100,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     _refuse_open(func)
     clock = _Clock()
     launch = find_launch(func)
+    func = stage_tensor_memory(func, launch)
     storage = plan(func)
     lowerer = Lowerer(func, launch, storage, target)
     program = lowerer.run()

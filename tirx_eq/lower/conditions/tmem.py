@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..context import CallContext, Operand
+from ..holders import THREAD_AXES
+from ..threads import WARPGROUP
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
 from .tmem_place import cells, moves_as_a_whole
 
@@ -106,15 +108,16 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     t, r = tmem.places(c.lowest()), regs.places(c.lowest())
     if "TLane" not in t or "TCol" not in t:
         return f"'{tmem.buffer.name}' has no layout on TLane and TCol"
-    if "tid_in_wg" not in r and "laneid" not in r:
-        return f"'{regs.buffer.name}' is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
+    thread = thread_in_warpgroup(c, r)
+    if isinstance(thread, str):
+        return f"'{regs.buffer.name}' {thread}"
     if (reason := moves_as_a_whole(c, tmem)) is not None:
         return reason
     if regs.root.word_bits != 32:
         return f"the registers of '{regs.buffer.name}' have {regs.root.word_bits} bits"
     column, part = cells(tmem, t)
     per = 32 // tmem.bits
-    thread, register, place = thread_in_warpgroup(r), r["byte"] // 4, r["byte"] % 4 * 8 // tmem.bits
+    register, place = r["byte"] // 4, r["byte"] % 4 * 8 // tmem.bits
     if packing:
         column, wanted = (column - column.min()) // 2 + column.min(), (column - column.min()) % 2
         if part.any():
@@ -135,11 +138,14 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     )
 
 
-def thread_in_warpgroup(places: dict[str, Array]) -> Array:
-    """The thread that holds each element of a distributed register operand."""
-    if "tid_in_wg" in places:
-        return places["tid_in_wg"]
-    return np.asarray(places.get("wid_in_wg", 0)) * 32 + np.asarray(places.get("laneid", 0))
+def thread_in_warpgroup(c: CallContext, places: dict[str, Array]) -> Array | str:
+    """The thread of the warpgroup that holds each element of a register operand, or why no thread is named."""
+    axes = [a for a in places if a in THREAD_AXES]
+    if "tid_in_wg" not in axes and "laneid" not in axes and "tx" not in axes:
+        return "is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
+    if not set(axes) <= {"tid_in_wg", "wid_in_wg", "laneid"} and c.launch.threads != WARPGROUP:
+        return f"is spread over {', '.join(axes)}, which count beyond a warpgroup"
+    return np.asarray(sum(np.asarray(places[a]) * THREAD_AXES[a][0] for a in axes))
 
 
 @holds("elements of 8, 16 or 32 bits")

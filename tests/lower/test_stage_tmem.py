@@ -1,0 +1,39 @@
+"""Primitives on operands in tensor memory go through registers of the warpgroup."""
+
+from __future__ import annotations
+
+import pytest
+
+from tirx_eq.lower.candidates import NoCandidate
+from tirx_eq.lower.kernel import compile_function
+
+from ..primitives.cells import TMEM, Cell, cell_kernel
+from ..primitives.run import execute, outcome
+
+LOAD, STORE = "copy_async/tcgen05_ld", "copy_async/tcgen05_st"
+
+
+@pytest.mark.parametrize(
+    ("primitive", "placement", "dtype", "variants"),
+    [
+        ("fill", TMEM, "float32", ("map/scalar", STORE)), ("add", TMEM, "float16", (LOAD, "map/packed", STORE)),
+        ("sum", TMEM, "float32", (LOAD, "reduce/packed", STORE)), ("cast", TMEM, "bfloat16", (LOAD, "map/packed", STORE)),
+        ("compose_op", TMEM, "float32", (LOAD, "map/packed", STORE)),
+        ("copy", "registers <- tensor memory", "float32", (LOAD,)),
+        ("copy", "tensor memory <- registers", "uint8", (STORE,)),
+        ("copy", "global <- tensor memory", "float16", (LOAD, "copy/spread")),
+        ("copy", "tensor memory <- tensor memory", "int32", (LOAD, STORE)),
+        ("binary_reduce", TMEM, "float32", (LOAD, "map/packed", STORE, "reduce/packed")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("scope", ["warpgroup", "cta"])
+def test_through_registers(primitive, placement, dtype, variants, scope):
+    cell = Cell(primitive, scope, placement, dtype)
+    assert outcome(cell).variants == variants
+    execute(cell)
+
+
+@pytest.mark.parametrize("scope", ["thread", "warp"])
+def test_only_a_warpgroup_reaches_all_lanes(scope):
+    with pytest.raises(NoCandidate, match="is in tensor memory"):
+        compile_function(cell_kernel(Cell("add", scope, TMEM, "float32")))

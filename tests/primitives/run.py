@@ -1,0 +1,78 @@
+"""Cells of the table: what the compiler makes of one, and the execution of several in one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tirx_eq.errors import TirxError
+from tirx_eq.interp.run import interpret
+from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.candidates import NoCandidate, Rejection
+from tirx_eq.lower.kernel import compile_function
+
+from .cells import ROWS, Cell, call_lines, cell_kernel, columns_of, dtype_of
+
+#: Relative error of a result against the interpreter's: roundings to the dtype, and of the approximate functions.
+BOUNDS = {
+    "float64": 1e-14, "float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6, "float8_e4m3fn": 2**-2, "float8_e5m2": 2**-1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``variants`` that lower a cell, or the ``condition`` that refuses it with its ``reason``."""
+
+    variants: tuple[str, ...] = ()
+    condition: str = ""
+    reason: str = ""
+
+
+def outcome(cell: Cell) -> Outcome:
+    """What the compiler does with a cell: the variants chosen for its call, or the condition that came nearest."""
+    try:
+        made = compile_function(cell_kernel(cell))
+    except NoCandidate as error:
+        nearest = _nearest(error.rejected)
+        return Outcome((), nearest.condition, nearest.reason)
+    except TirxError as error:
+        return Outcome((), type(error).__name__, str(error).splitlines()[0])
+    lines = call_lines(cell)
+    mine = [c.choice.chosen.rule for c in made.calls if c.choice.context.span and c.choice.context.span.line in lines]
+    return Outcome(tuple(dict.fromkeys(mine)))
+
+
+def _nearest(rejected: dict[str, tuple[Rejection, ...]]) -> Rejection:
+    """The rejection of the rule that got furthest: whose failing condition comes last among its conditions."""
+    from tirx_eq.lower.candidates import lowering_rules
+
+    order = {p.rule.name: ("the call's scope", *p.holds, *p.holds_at) for p in lowering_rules()}
+    found = [(order[rule].index(r[-1].condition) / len(order[rule]), r[-1]) for rule, r in rejected.items()
+             if r and r[-1].condition in order[rule]]  # fmt: skip
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def values(cell: Cell, operand: str, seed: int) -> np.ndarray:
+    """Small whole numbers, positive, exact in every dtype."""
+    dtype = dtype_of(cell, operand)
+    shape = (ROWS, columns_of(cell, operand))
+    rng = np.random.default_rng(seed)
+    if dt.bits(dtype) < 8 and dtype != "bool":
+        return rng.choice([0.5, 1.0, 1.5, 2.0], shape).astype(dt.numpy_dtype(dtype))
+    return rng.integers(1, 2 if dtype == "bool" else 5, shape).astype(dt.numpy_dtype(dtype))
+
+
+def execute(*group: Cell) -> None:
+    """Compile a kernel of these cells, run it, and compare everything that it leaves with the interpreter's results."""
+    func = cell_kernel(*group)
+    given = [values(c, name, i * 8 + k) for i, c in enumerate(group) for k, name in enumerate(c.spec.operands)]
+    names = [(c, name, f"{name}{i}") for i, c in enumerate(group) for name in c.spec.operands]
+    made = compile_function(func)
+    result = made.simulate(*given)
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    wanted = interpret(func, *given)
+    for cell, name, full in names:
+        bound = BOUNDS.get(dtype_of(cell, name), 0.0)
+        got, right = (np.asarray(x[full]).astype(np.float64) for x in (result.arrays, wanted))
+        np.testing.assert_allclose(got, right, rtol=bound, atol=bound, err_msg=f"{cell} {name}")
