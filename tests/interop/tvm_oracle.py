@@ -24,14 +24,14 @@ REJECTED_BY_027 = {
     "pointers": "prefetch_tensormap",
     **dict.fromkeys((
         "gemm_single_tile", "gemm_k_loop", "gemm_many_tiles", "gemm_tma", "gemm_software_pipeline", "gemm_persistent",
-        "gemm_warp_roles",
+        "gemm_warp_roles", "gemm_cluster",
     ), "mbarrier_init"),
 }
 
 #: The examples that are kernels, and their functions.
 EXAMPLES = {
     "gemm_single_tile": "gemm", "scale": "scale", "gemm_k_loop": "gemm", "gemm_many_tiles": "gemm", "gemm_tma": "gemm",
-    "gemm_software_pipeline": "gemm", "gemm_persistent": "gemm", "gemm_warp_roles": "gemm",
+    "gemm_software_pipeline": "gemm", "gemm_persistent": "gemm", "gemm_warp_roles": "gemm", "gemm_cluster": "gemm",
 }  # fmt: skip
 
 _HEADER = """\

@@ -10,6 +10,7 @@ from ..ir.index import Ranges, Term, names, postorder
 from . import encode, extract
 from .cost import CostTable, is_pow2
 from .engine import ENode, Graph
+from .sharing import share
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class Simplified:
 def choose(
     graph: Graph, groups: Sequence[Sequence[int]], table: CostTable, optimal: bool
 ) -> list[Mapping[int, ENode]]:
-    """The nodes taken for each group of root classes: greedy for all, or the optimum of each group by itself."""
+    """The nodes taken for each group of root classes: greedy with sharing inside the group, or its optimum."""
 
     def price(op: str, args: tuple[Any, ...]) -> int:
         return encode.node_cost(op, args, table)
 
     greedy = extract.greedy(graph.classes, price)
     if not optimal:
-        return [greedy.node] * len(groups)
+        return [share(graph.classes, g, price, greedy) if len(g) > 1 else greedy.node for g in groups]
     from .ilp import optimal as solve
 
     return [solve(graph.classes, group, price, greedy).node for group in groups]

@@ -85,8 +85,8 @@ class _Frame:
 class Scalars:
     """Facts about a function's scalars.
 
-    A scalar is a local buffer of one 32- or 64-bit integer that is only loaded and stored; it is known by the ``data``
-    variable of its buffer.
+    A scalar is a local buffer of one bool, or 32- or 64-bit integer, that is only loaded and stored; it is known by the
+    ``data`` variable of its buffer.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch) -> None:
@@ -376,13 +376,9 @@ def _join(facts: list[Facts | None]) -> Facts | None:
 
 
 def _is_scalar(buffer: Buffer) -> bool:
-    return (
-        buffer.scope == "local"
-        and buffer.const_shape() == (1,)
-        and dt.kind(buffer.dtype) in ("int", "uint")
-        and dt.bits(buffer.dtype) in (32, 64)
-        and dt.lanes(buffer.dtype) == 1
-    )
+    kind, bits, lanes = dt.parse(buffer.dtype)
+    known = kind == "bool" or (kind in ("int", "uint") and bits in (32, 64))
+    return buffer.scope == "local" and buffer.const_shape() == (1,) and known and lanes == 1
 
 
 def _is_integer(e: Expr) -> bool:

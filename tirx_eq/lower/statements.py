@@ -138,6 +138,8 @@ class Lowerer:
         data = read.buffer.data
         if data not in self.scalars.tracked or data not in place.facts:
             return None
+        if dt.kind(read.dtype) == "bool" and place.facts[data].low != place.facts[data].high:
+            return None  # part of a register: it is read where it is wanted
         if data not in place.snapshots:
             buffer, fact = self.scalars.tracked[data], place.facts[data]
             place.snapshots[data] = self._defined(place, buffer.name, BufferLoad(buffer, (const(0),)), fact)
