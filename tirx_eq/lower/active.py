@@ -55,6 +55,10 @@ class Active:
         groups = self.mask[: len(self.mask) - rest].reshape(-1, unit)
         return bool(groups.any()) and bool((groups.all(axis=1) | ~groups.any(axis=1)).all())
 
+    def issuers(self) -> list[int]:
+        """One thread of each active warp: those that execute, where one lane of each is elected."""
+        return first_of_warps(self.mask)
+
     def single_thread(self) -> bool:
         return self.threads() == 1
 
@@ -73,6 +77,12 @@ class Active:
         n = self.threads()
         text = "one thread" if n == 1 else f"{n} of {len(self.mask)} threads"
         return text + (", fewer by a condition on data" if self.data_dependent else "")
+
+
+def first_of_warps(mask: np.ndarray) -> list[int]:
+    """The first thread of the mask in each warp that has one."""
+    threads = np.flatnonzero(mask)
+    return [int(t) for t in threads[np.unique(threads // WARP, return_index=True)[1]]]
 
 
 def narrow(active: Active, condition: Expr, launch: Launch, holds: bool = True) -> Active:

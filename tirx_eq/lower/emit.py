@@ -39,6 +39,7 @@ from .program import (
 )  # fmt: skip
 from .shared import shared_address
 from .storage import Root
+from .swizzled import swizzled
 from .terms import TermCode
 from .values import ValueCode
 
@@ -275,9 +276,11 @@ class Emitter:
             constant += m.root.offset
             if moving == 0:
                 return Address(self.shared, constant)
-            register = self.terms.value(("add", self._own(), moving), 32)
+            anchor, mask, beyond = swizzled(moving, self.indices.scope.ranges)
+            whole: Term = ("add", self._own(), anchor)
+            register = self.terms.value(("xor", whole, mask) if mask else whole, 32)
             assert isinstance(register, Reg)
-            return Address(register, constant)
+            return Address(register, constant + beyond)
         if m.root.space == "cluster":
             assert m.root.address is not None
             moving, constant = self.terms.split(offset)

@@ -20,7 +20,7 @@ from ..ir.index import evaluate_many, names
 from ..prove.verdict import Enumeration, Verdict
 from ..ptx.swizzle_modes import SWIZZLES
 from .accesses import access_bytes
-from .active import thread_points
+from .active import first_of_warps, thread_points
 from .conditions.tmem import TRANSFERS
 from .context import CallContext, Operand, evaluate_at
 from .element_names import LANE, SPAN, Names, piece_bytes
@@ -212,11 +212,14 @@ class _Trace:
         loading = isinstance(i.operands[1], Box)
         at, box = (i.operands[0], i.operands[1]) if loading else (i.operands[1], i.operands[0])
         assert isinstance(at, Memory) and isinstance(box, Box)
+        for issuer in first_of_warps(self.mask):
+            self._issued(at, box, issuer, loading)
+
+    def _issued(self, at: Memory, box: Box, issuer: int, loading: bool) -> None:
         # Elements below a byte move by bytes; their order within one is compared by itself.
         bits = box.map.type.bits
         packed, size = max(1, 8 // bits), max(1, bits // 8)
         extents = (box.map.box[0] // packed, *box.map.box[1:])
-        issuer = int(np.flatnonzero(self.mask)[0])
         place = int(self.points.of(at.offset)[issuer]) + at.root.offset
         element = np.arange(math.prod(extents))
         linear: Any = place + element * size

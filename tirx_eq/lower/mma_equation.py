@@ -46,19 +46,18 @@ def matrix_equation(c: CallContext, block: Block, indices: Indices, form: str = 
             return Verdict("different", "enumeration", counterexample={"instruction": node.opcode}, detail=f"not {wanted}")
     highest = (MAX_SHARED - c.storage.shared_bytes) // SHARED_ALIGN * SHARED_ALIGN
     for points in points_of(c, block, indices):
-        for base in (0, highest):
-            problem, count = _check(c, block, indices, points, base)
+        for base, issuer in ((b, t) for b in (0, highest) for t in c.active.issuers()):
+            problem, count = _check(c, block, indices, points, base, issuer)
             total += count
             if problem:
                 return Verdict("different", "enumeration", counterexample={"shared_base": base}, detail=problem)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} operand elements read")
 
 
-def _check(c: CallContext, block: Block, indices: Indices, points: Points, base: int) -> tuple[str | None, int]:
+def _check(c: CallContext, block: Block, indices: Indices, points: Points, base: int, issuer: int) -> tuple[str | None, int]:
     """What is wrong at one point, if anything, and how many operand elements were compared."""
     kind, shape = kind_of(c), mma_shape(c)
     assert kind is not None
-    issuer = int(np.flatnonzero(c.active.mask)[0])
     values = {name: int(np.broadcast_to(v, (points.threads,))[issuer]) for name, v in points.values.items()}
     values[indices.scope.name(shared_address())] = base
     at_point = {v: p[issuer] for v, p in points.by_var().items()}

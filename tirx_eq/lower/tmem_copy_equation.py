@@ -24,7 +24,9 @@ def copy_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
     if (wrong := _group(c, block)) is not None:
         return wrong
     for points in points_of(c, block, indices):
-        got, wanted = _moved(c, block, indices, points), _expected(c, points)
+        issuers = c.active.issuers()
+        got = set().union(*(_moved(c, block, indices, points, t) for t in issuers))
+        wanted = set().union(*(_expected(c, points, t) for t in issuers))
         total += len(wanted)
         if got != wanted:
             lane, byte, source = sorted(wanted ^ got)[0]
@@ -47,9 +49,10 @@ def _group(c: CallContext, block: Block) -> Verdict | None:
     return None
 
 
-def _moved(c: CallContext, block: Block, indices: Indices, points: Points) -> set[tuple[int, int, int]]:
-    """(lane, byte of the lane, shared byte) that the instructions move."""
-    issuer = int(np.flatnonzero(c.active.mask)[0])
+def _moved(
+    c: CallContext, block: Block, indices: Indices, points: Points, issuer: int
+) -> set[tuple[int, int, int]]:
+    """(lane, byte of the lane, shared byte) that the instructions of one thread move."""
     values: dict[str, Any] = {n: int(np.broadcast_to(v, (points.threads,))[issuer]) for n, v in points.values.items()}
     values[indices.scope.name(shared_address())] = 0
     known: dict[object, int] = {}
@@ -73,9 +76,8 @@ def _moved(c: CallContext, block: Block, indices: Indices, points: Points) -> se
     return found
 
 
-def _expected(c: CallContext, points: Points) -> set[tuple[int, int, int]]:
+def _expected(c: CallContext, points: Points, issuer: int) -> set[tuple[int, int, int]]:
     """The same by the layouts of the operands."""
-    issuer = int(np.flatnonzero(c.active.mask)[0])
     at = {v: p[issuer] for v, p in points.by_var().items()}
     source, target = c.inputs[0], c.outputs[0]
     size = target.bits // 8

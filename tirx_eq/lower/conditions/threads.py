@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ptx.target import target_has
-from ..context import CallContext
+from ..active import thread_points
+from ..context import CallContext, evaluate_at
 from .registry import holds
 
 
@@ -15,12 +18,27 @@ def _whole(c: CallContext) -> str | None:
 @holds("one thread issues")
 def _one(c: CallContext) -> str | None:
     if c.scope == "thread":
-        return None if c.active.single_thread() else f"it is reached by {c.active.describe()}"
+        if c.active.single_thread():
+            return None
+        return _distinct(c) if c.active.elected else f"it is reached by {c.active.describe()}"
     # Called by a warp, the instruction is issued by one elected lane.
     if c.scope == "warp":
         one = c.active.fits("warp") and len(c.active.warps()) == 1
         return None if one else f"it is reached by {c.active.describe()}, not by one whole warp"
     return f"the call is at {c.scope} scope; thread or warp is needed"
+
+
+def _distinct(c: CallContext) -> str | None:
+    """Several threads may each issue an instruction of their own, if each has its own output."""
+    tid = {r: v for r, v in c.launch.special.items() if r.startswith("tid.")}
+    issuers = c.active.issuers()
+    points = thread_points(c.launch, {r: r for r in tid})
+    at = c.lowest() | {tid[r]: p[issuers] for r, p in points.items()}
+    for o in c.outputs:
+        starts = [np.broadcast_to(evaluate_at(r.min, at), len(issuers)) for r in o.region.region]
+        if len(set(zip(*(s.tolist() for s in starts)))) < len(issuers):
+            return f"it is reached by {c.active.describe()}, which mean the same '{o.name}'"
+    return None
 
 
 @holds("the target has tensor memory")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from ...ir import Expr, IntImm, Var, const
-from ...ir.index import names
+from ...ir import Expr, IntImm, const
+from ...ir.index import evaluate_many, names
+from ..active import thread_points
 from ..context import CallContext, Operand
 from ..storage import place
 
@@ -46,20 +48,34 @@ def moves_as_a_whole(c: CallContext, o: Operand) -> str | None:
 
 
 def _moves(c: CallContext, o: Operand) -> str | None:
+    starts = _starts(c, o)
+    if isinstance(starts, str):
+        return starts
+    base = o.places(c.lowest())
+    for start in starts:
+        ranges = tuple(replace(r, min=const(m)) for r, m in zip(o.region.region, start))
+        here = replace(o, region=replace(o.region, region=ranges)).places({})
+        shift = here["TCol"] - base["TCol"]
+        if any((here[axis] != base[axis]).any() for axis in base if axis != "TCol") or (shift != shift[0]).any():
+            return f"the region of '{o.buffer.name}' from {list(start)} has another shape in tensor memory"
+        if shift[0] * o.bits % 32:
+            return f"the region of '{o.buffer.name}' from {list(start)} begins within a column"
+    return None
+
+
+def _starts(c: CallContext, o: Operand) -> list[tuple[int, ...]] | str:
+    """All coordinates at which the region may begin in an active thread, or why they are too many to look at."""
     scope = c.scope_with()
-    used = sorted({n for r in o.region.region for n in names(c.term(r.min, scope))})
+    tid = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    used = sorted({n for r in o.region.region for n in names(c.term(r.min, scope))} - set(tid))
     ranges = [scope.ranges[n] for n in used]
     count = math.prod(high - low + 1 for low, high in ranges)
     if count > MAX_STARTS:
         return f"'{o.buffer.name}' may begin at {count} places, more than tensor memory has columns"
-    base = o.places(c.lowest())
+    threads = {n: v[c.active.mask] for n, v in thread_points(c.launch, tid).items()}
+    found: set[tuple[int, ...]] = set()
     for point in np.ndindex(*(high - low + 1 for low, high in ranges)):
-        at = {v: np.asarray(low + k) for v, (low, _), k in zip((scope.sources[n] for n in used), ranges, point)}
-        here = o.places({v: p for v, p in at.items() if isinstance(v, Var)})
-        shift = here["TCol"] - base["TCol"]
-        if any((here[axis] != base[axis]).any() for axis in base if axis != "TCol") or (shift != shift[0]).any():
-            where = ", ".join(f"{n} = {int(at[scope.sources[n]])}" for n in used)
-            return f"the region of '{o.buffer.name}' has another shape in tensor memory where {where}"
-        if shift[0] * o.bits % 32:
-            return f"'{o.buffer.name}' may begin within a column"
-    return None
+        at = threads | {n: np.asarray(low + k) for n, (low, _), k in zip(used, ranges, point)}
+        mins = [np.broadcast_to(evaluate_many(c.term(r.min, scope), at), int(c.active.mask.sum())) for r in o.region.region]
+        found |= set(zip(*(m.tolist() for m in mins)))
+    return sorted(found)
