@@ -43,8 +43,8 @@ def source(name: str, size: int | None) -> str:
     text = (EXAMPLES / f"{name}.py").read_text()
     if size is not None:
         tiles = "1" not in re.findall(r"cta_id\(\[(\d+)\]\)", text)
-        text = re.sub(r"^M, N, K = (\d+), (\d+), \d+", rf"M, N, K = {size if tiles else '128'}, {size if tiles else '128'}, {size}",
-                      text, flags=re.MULTILINE)  # fmt: skip
+        m = size if tiles else 128
+        text = re.sub(r"^M, N, K = \d+, \d+, \d+", f"M, N, K = {m}, {m}, {size}", text, flags=re.MULTILINE)
         text = re.sub(r"^CTAS(, \w+)? = \d+", r"CTAS\1 = 148", text, flags=re.MULTILINE)
     return text
 

@@ -47,7 +47,7 @@ from ..ir import (
     post_order_visit,
 )  # fmt: skip
 from ..ir import dtype as dt
-from ..ir.index import evaluate_many, names
+from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import dtype_range
 from .active import Active, narrow, thread_points
 from .agreement import Classes, agree, chosen, classes_of, meet, scattered
@@ -74,6 +74,22 @@ class Fact:
 Facts = dict[Var, Fact]
 
 
+@dataclass(frozen=True)
+class _Read:
+    """An expression as a term, and the scalars and variables in it: names, sources, keys of facts about them.
+
+    ``unknown``: something else in it may differ between threads.  The expression is kept, since it is known by its id.
+    """
+
+    expr: Expr
+    term: Term
+    ranges: dict[str, tuple[int, int]]
+    names: tuple[str, ...]
+    sources: tuple[Expr, ...]
+    keys: tuple[Var, ...]
+    unknown: bool
+
+
 @dataclass
 class _Frame:
     """The loop being walked: facts where it is left by ``break``, and where a round ends by ``continue``."""
@@ -95,6 +111,8 @@ class Scalars:
         self._before: dict[int, Facts] = {}
         self._heads: dict[int, Facts] = {}
         self._written: dict[int, frozenset[Var]] = {}
+        self._reads: dict[int, _Read] = {}
+        self._values: dict[tuple[int, tuple[Fact | None, ...]], Fact] = {}
         self._apart = classes_of(np.arange(launch.threads))
         constants: set[int] = set()
         if self._survey(func, constants):
@@ -177,27 +195,42 @@ class Scalars:
 
     def fact(self, e: Expr, facts: Facts) -> Fact:
         """What is known about the mathematical value of a scalar integer or bool expression."""
-        scope = new_scope()
-        classes: Classes = None
-        unknown = False
+        seen = self._read(e)
+        known = tuple(facts.get(key) for key in seen.keys)
+        if (id(e), known) not in self._values:
+            ranges, classes, unknown = dict(seen.ranges), None, seen.unknown
+            for name, source, fact in zip(seen.names, seen.sources, known):
+                if fact is not None:
+                    ranges[name] = (fact.low, fact.high)
+                    classes = meet(classes, fact.classes)
+                unknown = unknown or (fact is None and isinstance(source, BufferLoad))
+            self._values[id(e), known] = Fact(*bounds(seen.term, ranges), self._apart if unknown else classes)
+        return self._values[id(e), known]
 
-        def look(node: Any) -> None:
-            nonlocal classes, unknown
-            if isinstance(node, BufferLoad):
-                known = facts.get(node.buffer.data) if node.buffer.data in self.tracked else None
-                unknown = unknown or known is None
-                if known is not None:
-                    scope.name(node, (known.low, known.high))
-                    classes = meet(classes, known.classes)
-            elif isinstance(node, Var) and node in facts:
-                scope.name(node, (facts[node].low, facts[node].high))
-                classes = meet(classes, facts[node].classes)
-            elif isinstance(node, Call) and not node.op.name.startswith(("tirx.bitwise", "tirx.shift")):
-                unknown = True
+    def _read(self, e: Expr) -> _Read:
+        """What an expression is made of; looked at once."""
+        if id(e) not in self._reads:
+            scope = new_scope()
+            sources: dict[Expr, Var] = {}
+            unknown = False
 
-        post_order_visit(e, look)
-        low, high = bounds(scope.term(e), scope.ranges)
-        return Fact(low, high, self._apart if unknown else classes)
+            def look(node: Any) -> None:
+                nonlocal unknown
+                if isinstance(node, BufferLoad):
+                    unknown = unknown or node.buffer.data not in self.tracked
+                    if node.buffer.data in self.tracked:
+                        sources[node] = node.buffer.data
+                elif isinstance(node, Var):
+                    sources[node] = node
+                elif isinstance(node, Call) and not node.op.name.startswith(("tirx.bitwise", "tirx.shift")):
+                    unknown = True
+
+            post_order_visit(e, look)
+            term = scope.term(e)
+            kept = {source: key for source, key in sources.items() if dt.kind(source.dtype) in ("int", "uint", "bool")}
+            names_of = tuple(scope.name(source) for source in kept)
+            self._reads[id(e)] = _Read(e, term, scope.ranges, names_of, tuple(kept), tuple(kept.values()), unknown)
+        return self._reads[id(e)]
 
     def unknown(self, dtype: str) -> Fact:
         """What is known about any value of a dtype."""
