@@ -5,7 +5,7 @@ Operands are small integers, so that every sum is exact and results are equal bi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ LADDER = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(name: str) -> Kernel:
     return compile_function(example(name))
 
