@@ -57,7 +57,7 @@ def gemm_with(*changes: tuple[str, str]) -> str:
 BAD = {
     "syntax error": (gemm_with(("if warp_id == 0:\n        if lane_id", "if warp_id = 0:\n        if lane_id")), ["syntax"]),
     "unknown name": (gemm_with(("Tx.cta.copy(A_s", "Tx.cta.copi(A_s")), ["copi", "copy"]),
-    "unknown Tx name": (gemm_with(("Tx.SMEMPool()", "Tx.SMEMPol()")), ["SMEMPol", "SMEMPool"]),
+    "unknown name of the namespace": (gemm_with(("T.SMEMPool()", "T.SMEMPol()")), ["SMEMPol", "SMEMPool"]),
     "scope where it can't run": (
         gemm_with(("Tx.cta.copy(A_s[:, :], A[:, :])", "if warp_id == 0:\n        Tx.cta.copy(A_s[:, :], A[:, :])")),
         ["copy", "cta", "32 of 128 threads"],

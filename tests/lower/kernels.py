@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tirx_eq.ir import PrimFunc
@@ -24,6 +25,13 @@ def source(body: str, params: str = "", header: str = "") -> str:
     """The text of that kernel's module."""
     lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
     return f"{HEADER}{header}\n\n@Tx.prim_func\ndef k({params}):\n    Tx.device_entry()\n{lines}\n"
+
+
+def one_namespace(text: str) -> str:
+    """An example's text with everything under ``Tx``."""
+    two = "from tirx_eq.script import tirx as T\nfrom tirx_eq.script.tirx import tile as Tx\n"
+    assert two in text
+    return re.sub(r"\bT\.", "Tx.", text.replace(two, "from tirx_eq.script import tirx as Tx\n"))
 
 
 def example(name: str) -> PrimFunc:

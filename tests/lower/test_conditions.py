@@ -50,9 +50,9 @@ def gemm(*changes: tuple[str, str]):
     """The single-tile GEMM with pieces of its source replaced."""
     from tirx_eq.script import parse_source
 
-    from .kernels import EXAMPLES
+    from .kernels import EXAMPLES, one_namespace
 
-    text = (EXAMPLES / "gemm_single_tile.py").read_text().split("def main()")[0]
+    text = one_namespace((EXAMPLES / "gemm_single_tile.py").read_text().split("def main()")[0])
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
