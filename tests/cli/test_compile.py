@@ -99,7 +99,7 @@ def test_bad_input_is_explained(what, tmp_path, capsys, monkeypatch):
 
 def test_a_config_key_that_nothing_reads_is_a_warning(tmp_path, capsys, monkeypatch):
     file = tmp_path / "kernel.py"
-    commit = "\n            Tx.ptx.tcgen05.commit"
+    commit = "\n            T.ptx.tcgen05.commit"
     file.write_text(gemm_with((f"cta_group=1){commit}", f"cta_group=1, colour=3){commit}")))
     code, _, err = run(capsys, monkeypatch, "compile", str(file), "-o", str(tmp_path / "k.ptx"), "--no-ptxas")
     assert code == 0
