@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tirx_eq.errors import LayoutError, ProofError
 from tirx_eq.interp import interpret
 from tirx_eq.layout import Iter, R, S, TileLayout, laneid, tcgen05_atom_layout, tx
+from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx import ptxas
 from tirx_eq.solve.convert import baseline_wavefronts, convert, prove_plan
 from tirx_eq.solve.distribution import distribution_of
@@ -271,3 +272,16 @@ def test_replicas_at_both_ends():
     dst = TileLayout(S[(8, 8) : (1 @ laneid, 1)] + R[4 : 8 @ laneid])
     for way in ("shuffle", "shared"):
         simulated(convert(src, dst, "float16", way=way))
+
+
+@pytest.mark.parametrize(("src", "dst", "dtype", "way"), [
+    (C16X4, A8, "float8_e4m3fn", "shuffle"), (C16X4, A8, "float8_e4m3fn", "shared"), (A16, ROWS16, "float16", "shared"),
+    (VECTOR_ALL, VECTOR, "float16", "registers"),
+])  # fmt: skip
+def test_programs_compile(src, dst, dtype, way):
+    """The compiler's own PTX of the TIRx function does the same."""
+    c = convert(src, dst, dtype, way=way)
+    source, empty, wanted = data(c)
+    result = compile_function(c.program).simulate(source, empty)
+    assert not result.faults
+    np.testing.assert_array_equal(c.elements(result.arrays["D"]), wanted)

@@ -9,7 +9,9 @@ import typer
 
 from ..errors import ProofError, SimulationError, TirxError
 from . import audit as audit_command
+from . import best_layout as best_layout_command
 from . import compile as compile_command
+from . import convert as convert_command
 from . import layouts as layouts_command
 from . import rules as rules_command
 from . import run as run_command
@@ -31,6 +33,8 @@ layouts_command.add(app)
 run_command.add(app)
 audit_command.add(app)
 solve_command.add(app)
+best_layout_command.add(app)
+convert_command.add(app)
 
 
 def main() -> None:

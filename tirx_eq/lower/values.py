@@ -20,6 +20,7 @@ from ..ir import (
     Div,
     Expr,
     FloatImm,
+    IntImm,
     Max,
     Min,
     Mul,
@@ -46,6 +47,11 @@ _FLOAT_OPS: dict[type, str] = {
 }  # fmt: skip
 _MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
+#: Shuffles: (mode, clamp of the lane number within its segment); PTX ISA 9.7.9.6, CUDA C++ Programming Guide 10.22.
+_SHUFFLES = {
+    "tirx.cuda.__shfl_sync": ("idx", 31), "tirx.cuda.__shfl_up_sync": ("up", 0), "tirx.cuda.__shfl_down_sync": ("down", 31),
+    "tirx.cuda.__shfl_xor_sync": ("bfly", 31),
+}  # fmt: skip
 _PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
@@ -278,6 +284,22 @@ class ValueCode:
         self.k.emit("fence.proxy.async.shared::cta")
         return first
 
+    def shuffle(self, e: Call) -> Reg:
+        """``__shfl_*_sync(mask, value, lane, width)`` of a 32-bit value; the segments are ``width`` lanes, a constant."""
+        mode, clamp = _SHUFFLES[e.op.name]
+        mask, value, lane, width = e.args
+        if dt.bits(e.dtype) != 32 or dt.lanes(e.dtype) != 1:
+            raise LoweringError(f"'{e.op.name}' of {e.dtype}: a shuffle moves 32 bits", span=e.span)
+        if not isinstance(width, IntImm) or width.value not in (1, 2, 4, 8, 16, 32):
+            raise LoweringError(f"the width of '{e.op.name}' must be a constant power of two up to 32", span=e.span)
+        out = self.k.reg("f32" if dt.is_float(e.dtype) else "b32")
+        members = self.value(mask)
+        if isinstance(members, Imm):
+            members = Imm(int(members.value) & 0xFFFFFFFF, hex=True)
+        segment = (32 - width.value) << 8 | clamp
+        self.k.emit(f"shfl.sync.{mode}.b32", out, self.register(value), self.value(lane), segment, members)
+        return out
+
     def call(self, e: Call) -> Reg:
         name = e.op.name
         if name == "tirx.ptx.elect_sync":
@@ -286,6 +308,8 @@ class ValueCode:
             return p
         if name == "tirx.if_then_else":
             return self.choice(e)
+        if name in _SHUFFLES:
+            return self.shuffle(e)
         if name == "tirx.fma":
             a, b, c = (self.register(x) for x in e.args)
             return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)

@@ -29,11 +29,12 @@ def program_of(plan: Plan, name: str = "convert") -> PrimFunc:
 def source_of(plan: Plan, name: str = "convert") -> str:
     """Its source text."""
     lines = [f"tid = Tx.thread_id([{plan.threads}])", f'v = Tx.alloc_local(({plan.values},), "uint32")']
+    unit = min([4, *(step.width for step in plan.steps if isinstance(step, (Put, Get)))])
     if plan.shared:
-        lines.append(f's = Tx.alloc_shared([{plan.shared}], "uint8")')
+        lines.append(f's = Tx.alloc_shared([{-(-plan.shared // unit)}], "uint{8 * unit}")')
     lines += [f"v[{i}] = A[tid, {i}]" for i in range(plan.inputs)]
     for step in plan.steps:
-        lines += _lines(step)
+        lines += _lines(step, unit)
     for i, value in enumerate(plan.outputs):
         lines.append(f"D[tid, {i}] = " + ("Tx.uint32(0)" if value is None else f"v[{value}]"))
     head = (
@@ -44,7 +45,8 @@ def source_of(plan: Plan, name: str = "convert") -> str:
     return head + "".join(f"    {line}\n" for line in lines)
 
 
-def _lines(step: Any) -> list[str]:
+def _lines(step: Any, unit: int) -> list[str]:
+    """The statements of a step; shared memory is an array of words of ``unit`` bytes."""
     if isinstance(step, Permute):
         parts = []
         for i in range(4):
@@ -62,27 +64,30 @@ def _lines(step: Any) -> list[str]:
     words = step.words if isinstance(step, Put) else step.outs
     out = []
     for k, word in enumerate(words):
-        for i in range(min(4, step.width)):
-            at = f"s[{_address(step, k, i)}]"
+        for i in range(0, min(4, step.width), unit):
+            at = f"s[{_address(step, 4 * k + i, unit)}]"
             if isinstance(step, Put):
                 shifted = f"(v[{word}] >> Tx.uint32({8 * i}))" if i else f"v[{word}]"
-                out.append(f'{at} = Tx.cast({shifted} & Tx.uint32(255), "uint8")')
-            elif i:
-                out.append(f'v[{word}] = v[{word}] | (Tx.cast({at}, "uint32") << Tx.uint32({8 * i}))')
-            else:
-                out.append(f'v[{word}] = Tx.cast({at}, "uint32")')
+                low = f'Tx.cast({shifted} & Tx.uint32({256**unit - 1}), "uint{8 * unit}")'
+                out.append(f"{at} = {shifted if unit == 4 else low}")
+                continue
+            part = at if unit == 4 else f'Tx.cast({at}, "uint32")'
+            out.append(f"v[{word}] = v[{word}] | ({part} << Tx.uint32({8 * i}))" if i else f"v[{word}] = {part}")
     if step.guard is not None:
         zero = [f"v[{word}] = Tx.uint32(0)" for word in words] if isinstance(step, Get) else []
         return [*zero, f"if {text(step.guard)}:", *(f"    {line}" for line in out)]
     return out
 
 
-def _address(step: Put | Get, word: int, byte: int) -> str:
-    if not step.matrix:
-        return f"{text(step.address)} + {step.offset + 4 * word + byte}"
-    # lane 8 j + r gives row r of matrix j; lane l has bytes 4 (l % 4) on of row l // 4
-    giver = ("add", ("mul", ("div", "tid", WARP), WARP), ("add", ("div", ("mod", "tid", WARP), 4), 8 * word))
-    return f"{text(replaced(step.address, giver))} + (tid % 4) * 4 + {step.offset + byte}"
+def _address(step: Put | Get, byte: int, unit: int) -> str:
+    """The index of the unit that is ``byte`` bytes into a thread's access."""
+    if step.matrix:
+        # lane 8 j + r gives row r of matrix j; lane l has bytes 4 (l % 4) on of row l // 4
+        giver = ("add", ("mul", ("div", "tid", WARP), WARP), ("add", ("div", ("mod", "tid", WARP), 4), 8 * (byte // 4)))
+        start = f"{text(replaced(step.address, giver))} + (tid % 4) * 4 + {step.offset + byte % 4}"
+    else:
+        start = f"{text(step.address)} + {step.offset + byte}"
+    return f"({start}) // {unit}" if unit > 1 else start
 
 
 def replaced(term: Term, tid: Term) -> Term:
