@@ -6,9 +6,9 @@ Expressions are up to 8 operations deep, over all operators and ranges with nega
 the input by the scalar evaluator, at all points of a small box and else at ``--points`` of them.  Without ``--validate``
 the rules stand alone: no result is held back for want of a proof.
 
-Prints counts and CPU time, and every wrong result; exit code 1 if a result was wrong, a process died, or a chunk of 500
-took more than ``--budget`` CPU seconds or gave no answer in ten times that.  Deterministic for a seed.  With ``--out`` every chunk is a
-line of that file, and a run that was stopped goes on where it was.
+Prints counts and CPU time, and every wrong result.  Exit code 1 if a result was wrong, a process died, or a chunk of 500
+took more than ``--budget`` CPU seconds or gave no answer in ten times that.  Deterministic for a seed.  With ``--out``
+every chunk is a line of that file, and a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -27,9 +27,34 @@ from typing import Any
 from tirx_eq.egraph import batch
 from tirx_eq.egraph.random_terms import random_row, sample
 from tirx_eq.errors import TirxError
-from tirx_eq.ir.index import EvaluationError, evaluate, show
+from tirx_eq.ir.index import SCALAR, EvaluationError, Term, show
 
 CHUNK = 500
+
+
+def values(term: Term, points: list[dict[str, int]], known: dict[Term, list[int | None]]) -> list[int | None]:
+    """Value of ``term`` at each point by the scalar operations of the neutral form, None where it has none."""
+    found = known.get(term)
+    if found is not None:
+        return found
+    if isinstance(term, str):
+        found = [p[term] for p in points]
+    elif isinstance(term, int):
+        found = [term] * len(points)
+    else:
+        operands = [values(t, points, known) for t in term[1:]]
+        apply = SCALAR.get(term[0])
+        found = []
+        if apply is None:  # select, whose other operand need not have a value
+            found = [None if c is None else a if c else b for c, a, b in zip(*operands)]
+            operands = []
+        for args in zip(*operands):
+            try:
+                found.append(None if None in args else apply(*args))  # type: ignore[misc]
+            except EvaluationError:
+                found.append(None)
+    known[term] = found
+    return found
 
 
 def run_chunk(job: tuple[int, int, int, bool]) -> dict[str, Any]:
@@ -54,16 +79,12 @@ def run_chunk(job: tuple[int, int, int, bool]) -> dict[str, Any]:
             continue
         out["cost_in"] += result.cost_in
         out["cost"] += result.cost
-        for point in sample(r, ranges, points):
-            try:
-                value = evaluate(term, point)
-            except EvaluationError:
-                continue
-            if evaluate(result.expr, point) != value:
-                out["wrong"].append(
-                    {"expr": show(term), "result": show(result.expr), "ranges": ranges, "at": point}
-                )
-                break
+        where = list(sample(r, ranges, points))
+        columns: dict[Term, list[int | None]] = {}
+        before, after = (values(t, where, columns) for t in (term, result.expr))
+        at = next((p for p, x, y in zip(where, before, after) if x is not None and x != y), None)
+        if at is not None:
+            out["wrong"].append({"expr": show(term), "result": show(result.expr), "ranges": ranges, "at": at})
     batch.forget()
     return out
 
@@ -83,8 +104,15 @@ def run_all(jobs: list[tuple[int, int, int, bool]], workers: int, patience: floa
                 if not done:
                     raise TimeoutError
                 for future in done:
-                    result = future.result()
-                    yield {"seed": running.pop(future)[0], **result}
+                    seed = running[future][0]
+                    try:
+                        result = future.result()
+                    except BrokenProcessPool:
+                        raise
+                    except Exception as error:  # what the simplifier must never let out
+                        result = {"crashed": 1, "expressions": 0, "error": repr(error)[:300]}
+                    del running[future]
+                    yield {"seed": seed, **result}
         except (BrokenProcessPool, TimeoutError) as error:
             kind = "hung" if isinstance(error, TimeoutError) else "crashed"
             for process in list(getattr(pool, "_processes", {}).values()):
