@@ -150,7 +150,9 @@ WIDE = {"x": (-(2**31), 2**31 - 1), "y": (0, 2**20)}
         ("x", "(div (mul x 4) 4)", "int32", False),
         ("(lt x y)", "(lt (sub x y) 0)", "bool", False),
         ("(lt (sub x y) 0)", "(lt x y)", "bool", True),
-        ("(mul y 65536)", "(add (mul y 65535) y)", "uint32", False),  # unsigned may wrap: nothing is assumed
+        ("(mul y 65536)", "(add (mul y 65535) y)", "uint32", True),  # both wrap, and alike
+        ("(div (mul y 65536) 65536)", "y", "uint32", False),  # unsigned may wrap: nothing is assumed
+        ("(lt (mul y 65536) 9)", "(le y 0)", "uint32", False),
         ("(mod y 8)", "(and y 7)", "uint32", True),
     ],
 )
@@ -182,6 +184,36 @@ def wrapped(term, env, bits):
     if term[0] in ("lt", "le"):
         return value
     return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def wrapped_unsigned(term, env):
+    """The term computed in 8 unsigned bits; None if a division by zero or a negative quotient is met."""
+    if not isinstance(term, tuple):
+        return env[term] if isinstance(term, str) else term % 256
+    args = [wrapped_unsigned(t, env) for t in term[1:]]
+    if None in args or (term[0] in ("div", "mod") and args[1] == 0):
+        return None
+    return int(evaluate((term[0], *args), {})) % 256
+
+
+@settings(max_examples=100, deadline=None)
+@given(terms(["x", "y"]), st.integers(0, 255), st.integers(0, 40))
+def test_what_may_be_emitted_unsigned_wraps_alike(before, low, size):
+    from tirx_eq.egraph.simplify import simplify
+
+    ranges = {"x": (low, min(255, low + size)), "y": (0, 7)}
+    try:
+        after = simplify(before, ranges).expr
+        if not emittable(before, after, ranges, "uint8"):
+            return
+    except TirxError:
+        return
+    for x in range(ranges["x"][0], ranges["x"][1] + 1):
+        for y in range(8):
+            env = {"x": x, "y": y}
+            machine = wrapped_unsigned(before, env)
+            if machine is not None:
+                assert wrapped_unsigned(after, env) == machine, (before, after, env)
 
 
 @settings(max_examples=150, deadline=None)

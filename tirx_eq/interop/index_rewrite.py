@@ -193,23 +193,25 @@ def emittable(before: Term, after: Term, ranges: dict[str, tuple[int, int]], dty
     low, high = dtype_range(dtype if kind != "bool" else "int32")
     table = Table(ranges)
     table.add(before)
-    given = {show(t) for t in postorder(before)} if kind != "uint" and signed_ok else set()
-    for t in postorder(before):
-        i = table.add(t)
-        if not (low <= table.interval[i][0] and table.interval[i][1] <= high) and show(t) not in given:
-            return False
+    assumed = kind != "uint" and signed_ok
+    given = {show(t) for t in postorder(before)} if assumed else set()
 
-    exact: dict[str, bool] = {}
-    modular: dict[str, bool] = {}
-    for t in postorder(after):
-        key, i = show(t), table.add(t)
-        fits = low <= table.interval[i][0] and table.interval[i][1] <= high
-        children = [show(c) for c in t[1:]] if isinstance(t, tuple) else []
-        wrapping = isinstance(t, tuple) and (t[0] in _WRAPPING or (t[0] == "shl" and isinstance(t[2], int)))
-        modular[key] = all((modular if wrapping else exact)[c] for c in children)
-        exact[key] = modular[key] and (fits or key in given)
-    root = show(after)
-    return modular[root] if kind != "bool" else exact[root]
+    def right(term: Term) -> bool:
+        """Whether the value computed is the true one, modulo two to the width unless it decides something."""
+        exact: dict[str, bool] = {}
+        modular: dict[str, bool] = {}
+        for t in postorder(term):
+            key, i = show(t), table.add(t)
+            fits = low <= table.interval[i][0] and table.interval[i][1] <= high
+            children = [show(c) for c in t[1:]] if isinstance(t, tuple) else []
+            wrapping = isinstance(t, tuple) and (t[0] in _WRAPPING or (t[0] == "shl" and isinstance(t[2], int)))
+            modular[key] = all((modular if wrapping else exact)[c] for c in children)
+            exact[key] = modular[key] and (fits or key in given)
+        root = show(term)
+        return modular[root] if kind != "bool" else exact[root]
+
+    # Two terms that are equal, each right modulo two to the width, are equal at that width however they wrap.
+    return right(after) and (assumed or right(before))
 
 
 def operations(e: ir.Expr) -> int:
