@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ..errors import TirxError
+from .mutate import STATUSES
 from .records import Record, check, read_records, run, subjects, write_records
 from .theorems import check_theorems, prove_theorem, theorems, write_theorems
 
@@ -21,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="with --write: prove every rule again")
     parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
     parser.add_argument("--theorems", action="store_true", help="the theorems on swizzles, data paths and fragments instead")
-    parser.add_argument("--mutants", action="store_true", help="judge every mutant of the rules (many minutes)")
+    parser.add_argument("--mutants", action="store_true", help="judge every mutant of the rules instead (many minutes)")
     parser.add_argument("--executor", default="processes", help="serial, processes, processes:N or dask://HOST:PORT")
     parser.add_argument("--cache", help="folder in which results are kept between runs")
     args = parser.parse_args(argv)
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.theorems:
         return _theorems(args.write, not args.no_recompute)
     if args.mutants:
-        return _mutants(args.rule, args.executor, args.cache)
+        return _mutants(args.rule, args.write, args.all, not args.no_recompute, args.executor, args.cache)
     try:
         if args.write:
             _write(args.all, args.executor, args.cache)
@@ -82,18 +83,23 @@ def _theorems(write: bool, recompute: bool) -> int:
     return 0 if not problems else 1
 
 
-def _mutants(names: list[str], executor: str, cache: str | None) -> int:
-    from .mutate import judge_all
+def _mutants(names: list[str], write: bool, everything: bool, recompute: bool, executor: str, cache: str | None) -> int:
+    from . import mutant_records as records
+    from .mutate import claiming, judge_all
 
-    counts: Counter[str] = Counter()
-    holes = 0
-    for outcome in judge_all(names, executor, cache):
-        counts[outcome.status] += 1
-        if outcome.status not in ("refuted", "sound", "idle", "malformed"):
-            holes += 1
-            print(f"{outcome.status} {outcome.mutant}")
-    print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
-    return 1 if holes else 0
+    problems: list[str] = []
+    if write or not recompute:
+        rows = records.write(everything, executor, cache) if write else records.read()
+        problems = records.problems(rows)
+    else:
+        rules = [r for r in claiming() if not names or r.name in names]
+        rows = records.collected(rules, judge_all([r.name for r in rules], executor, cache))
+        problems = [f"{r.rule}: undecided mutants" for r in rows if any(s not in STATUSES for _, s, _ in r.counts)]
+    for row in (records.COLUMNS, *records.tabulated(rows)):
+        print(f"{row[0]:22}" + "".join(f"{cell:>21}" for cell in row[1:]))
+    for problem in problems:
+        print(f"PROBLEM {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,39 +1,50 @@
 """Small wrong versions of every rule: does the prover notice?
 
 Each mutant changes one thing that a rule author could get wrong: a condition left out, ``<`` for ``<=``, a constant off
-by one, two operands or two variables swapped.  A mutant is *refuted* by a counterexample that evaluates, or *sound*
-(proved: the change weakens nothing that soundness needs, a guard against idle matches, say), or *malformed* (no rule
-any more: a variable that nothing binds).  Anything else would be a hole in the prover.
+by one, two operands or two variables swapped.  What becomes of it:
+
+    refuted    a counterexample, confirmed by the scalar evaluator
+    rejected   no rule any more: a variable that nothing binds, say; the reader of rules refuses it
+    sound      another true theorem, with a proof of its own: the change weakens nothing that soundness needs
+    idle       its conditions contradict each other, which is proved: it never fires
+
+Anything else would be a hole in the prover.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..egraph.rules import Rule, show_form
+from ..egraph.rules import INDEX_FILES, Rule, load_rules, read_files, show_form
 from ..errors import RuleError
 from ..jobs import map_jobs
 from .meaning import COMPARISONS, OPERATORS, PRIMITIVES
-from .obligations import Obligation, Signature, obligation
-from .prover import REQUIRED_WIDTHS, find_counterexample, prove, violates
+from .obligations import Goal, Obligation, Signature, obligation
+from .prover import REQUIRED_WIDTHS, Proof, find_counterexample, prove, violates
 
 Form = Any
 RLIMIT = 2_000_000  # a mutant need not be proved at every width
 _LOOSER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "!=": "="}
+DROPPED, CONSTANT, COMPARED, OPERANDS, VARIABLES = (
+    "condition left out", "constant off by one", "comparison changed", "operands swapped", "variables swapped",
+)  # fmt: skip
+KINDS = (DROPPED, CONSTANT, COMPARED, OPERANDS, VARIABLES)
+STATUSES = ("refuted", "rejected", "sound", "idle")
 _SYMMETRIC = frozenset("Add Mul And Or Xor Min Max Eq Ne LAnd LOr + * & | ^ min max = !=".split())
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``what`` says in words what was changed in the rule."""
+    """``what`` says in words what was changed in the rule, ``kind`` what sort of change that is."""
 
     rule: str
     what: str
     form: Form
+    kind: str
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}"
@@ -41,54 +52,54 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``status`` as above; ``widths`` are the operand widths of a proof on bit-vectors."""
+    """``status`` as above; ``proof`` is that of a sound or idle mutant."""
 
     mutant: Mutant
     status: str
     counterexample: dict[str, int] | None = None
-    widths: tuple[int, ...] = ()
+    proof: Proof | None = None
 
 
 def mutants(rule: Rule, signature: Signature) -> list[Mutant]:
     """All mutants of one rule, in a fixed order, without repetitions."""
     seen = {show_form(rule.form)}
     out = []
-    for what, form in _variants(rule.form, signature):
+    for kind, what, form in _variants(rule.form, signature):
         text = show_form(form)
         if text not in seen:
             seen.add(text)
-            out.append(Mutant(rule.name, what, form))
+            out.append(Mutant(rule.name, what, form, kind))
     return out
 
 
-def _variants(form: Form, signature: Signature) -> Iterator[tuple[str, Form]]:
+def _variants(form: Form, signature: Signature) -> Iterator[tuple[str, str, Form]]:
     body = _body(form)
     if body is not None:
         for i, fact in enumerate(form[body]):
-            yield f"without {show_form(fact)}", _with(form, (body,), form[body][:i] + form[body][i + 1 :])
+            yield DROPPED, f"without {show_form(fact)}", _with(form, (body,), form[body][:i] + form[body][i + 1 :])
     for path in _paths(form):
         part = _at(form, path)
         in_left = form[0] == "rewrite" and path[0] == 1
         if isinstance(part, int) and not isinstance(part, bool) and not in_left:
             for k in (part + 1, part - 1):
-                yield f"{k} for {part} in {show_form(_at(form, path[:-1]))}", _with(form, path, k)
+                yield CONSTANT, f"{k} for {part} in {show_form(_at(form, path[:-1]))}", _with(form, path, k)
         if not isinstance(part, list) or not part or not isinstance(part[0], str):
             continue
         head = part[0]
         if head in COMPARISONS and head in _LOOSER:
-            yield f"{_LOOSER[head]} for {head} in {show_form(part)}", _with(form, path, [_LOOSER[head], *part[1:]])
+            yield COMPARED, f"{_LOOSER[head]} for {head} in {show_form(part)}", _with(form, path, [_LOOSER[head], *part[1:]])
         if len(part) == 3 and head not in _SYMMETRIC and _same_sorts(part, signature):
-            yield f"operands of {show_form(part)} swapped", _with(form, path, [head, part[2], part[1]])
+            yield OPERANDS, f"operands of {show_form(part)} swapped", _with(form, path, [head, part[2], part[1]])
         if head == "=" and len(part) == 3 and isinstance(part[1], str) and isinstance(part[2], list):
             if part[2][0] in PRIMITIVES or part[2][0] in ("not-i64", "numer", "denom"):
                 for shift in (1, -1):
-                    yield (f"{part[1]} off by {shift}", _with(form, path, ["=", part[1], ["+", part[2], shift]]))
+                    yield (CONSTANT, f"{part[1]} off by {shift}", _with(form, path, ["=", part[1], ["+", part[2], shift]]))
     if form[0] == "rewrite" and isinstance(form[2], list):
         names = sorted({v for v in _symbols(form[2]) if v in _symbols(form[1])})
         for i, a in enumerate(names):
             for b in names[i + 1 :]:
                 if _is_class(form, a) == _is_class(form, b):
-                    yield f"{a} and {b} swapped on the right", _with(form, (2,), _renamed(form[2], {a: b, b: a}))
+                    yield VARIABLES, f"{a} and {b} swapped on the right", _with(form, (2,), _renamed(form[2], {a: b, b: a}))
 
 
 def _body(form: Form) -> int | None:
@@ -166,16 +177,19 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
     try:
         ob: Obligation = obligation(mutant.rule, mutant.form, signature)
     except RuleError:
-        return Outcome(mutant, "malformed")
+        return Outcome(mutant, "rejected")
     point = find_counterexample(ob, (5,))
     if point is None:
         proof = prove(ob, REQUIRED_WIDTHS, RLIMIT)
-        if proof.verdict == "unknown" and ob.bits and not proof.widths:
-            proof = prove(ob, REQUIRED_WIDTHS[:1])
-        if proof.verdict == "unknown" and ob.bits and proof.widths:
-            return Outcome(mutant, "sound", widths=proof.widths)  # proved at the widths that it got to
-        if proof.verdict in _STATUS:
-            return Outcome(mutant, _STATUS[proof.verdict], widths=proof.widths)
+        if proof.verdict == "unknown" and ob.bits:
+            proof = prove(ob, REQUIRED_WIDTHS)  # with all it takes
+        if proof.verdict in ("proved", "no claim"):
+            return Outcome(mutant, "sound", proof=proof)
+        if proof.verdict == "vacuous":
+            never = prove(replace(ob, goals=(Goal("never fires", 0),), exact=()), REQUIRED_WIDTHS, RLIMIT)
+            if never.verdict in ("vacuous", "proved"):
+                return Outcome(mutant, "idle", proof=never)
+            return Outcome(mutant, "sound", proof=proof)  # no way to fire was found, and what it says is proved
         point = proof.counterexample
     if point is None:
         return Outcome(mutant, "unknown")
@@ -183,14 +197,14 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
     return Outcome(mutant, "refuted", point)
 
 
+def claiming() -> list[Rule]:
+    """The rules that say something of values: the others only hide terms or measure them."""
+    return [r for r in load_rules() if r.family not in ("prune", "size")]
+
+
 def judge_all(names: Sequence[str] = (), executor: str = "serial", cached_in: str | Path | None = None) -> Iterator[Outcome]:
     """Outcomes of all mutants of the rules that make claims (of ``names`` only, if given), in order."""
-    from ..egraph.rules import INDEX_FILES, load_rules, read_files
-
     signature = Signature.of(s.form for s in read_files(INDEX_FILES))
-    rules = [r for r in load_rules() if (r.name in names if names else r.family not in ("prune", "size"))]
+    rules = [r for r in (load_rules() if names else claiming()) if not names or r.name in names]
     todo = [m for r in rules for m in mutants(r, signature)]
     yield from map_jobs(partial(judge, signature=signature), todo, executor, cached_in=cached_in)
-
-
-_STATUS = {"proved": "sound", "no claim": "sound", "vacuous": "idle"}
