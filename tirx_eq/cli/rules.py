@@ -77,9 +77,15 @@ def prove_command(
     recompute: Annotated[bool, typer.Option(help="prove again, not only compare with the records")] = True,
     executor: Annotated[str, typer.Option(help="serial, processes, processes:N or dask://HOST:PORT")] = "processes",
     cache: Annotated[str | None, typer.Option(help="folder in which proofs are kept between runs")] = None,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="small wrong versions of the rules instead: refuted, or proved harmless")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Check that every rule has a current proof; exit 1 if one doesn't."""
+    if mutants:
+        _mutants(rule or [], recompute, executor, cache, as_json)
+        return
     from ..lower import records as lowering
     from ..prove import layout_rules as layout
     from ..prove import records as index
@@ -99,6 +105,22 @@ def prove_command(
     else:
         told = ", ".join(f"{n} {what}" for what, n in counts.items())
         stdout().print(f"{told}: {'all proved' if not problems else f'{len(problems)} problems'} ({seconds:.1f} s)")
+        for problem in problems:
+            stderr().print(f"[bold red]problem:[/] {problem}", soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _mutants(names: list[str], recompute: bool, executor: str, cache: str | None, as_json: bool) -> None:
+    from ..prove import mutant_records as records
+
+    rows, problems = records.check(recompute, names, executor, cache)
+    lines = records.tabulated(rows)
+    if as_json:
+        shown = [dict(zip(records.COLUMNS, (line[0], *map(int, line[1:])))) for line in lines]
+        print_json({"mutants": shown, "recomputed": recompute, "problems": problems})
+    else:
+        stdout().print(table(f"mutants of {len(rows)} rules", list(records.COLUMNS), lines))
         for problem in problems:
             stderr().print(f"[bold red]problem:[/] {problem}", soft_wrap=True)
     if problems:

@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import replace
 
 from ..errors import TirxError
-from .mutate import STATUSES
 from .records import Record, check, read_records, run, subjects, write_records
 from .theorems import check_theorems, prove_theorem, theorems, write_theorems
 
@@ -85,16 +84,12 @@ def _theorems(write: bool, recompute: bool) -> int:
 
 def _mutants(names: list[str], write: bool, everything: bool, recompute: bool, executor: str, cache: str | None) -> int:
     from . import mutant_records as records
-    from .mutate import claiming, judge_all
 
-    problems: list[str] = []
-    if write or not recompute:
-        rows = records.write(everything, executor, cache) if write else records.read()
+    if write:
+        rows = records.write(everything, executor, cache)
         problems = records.problems(rows)
     else:
-        rules = [r for r in claiming() if not names or r.name in names]
-        rows = records.collected(rules, judge_all([r.name for r in rules], executor, cache))
-        problems = [f"{r.rule}: undecided mutants" for r in rows if any(s not in STATUSES for _, s, _ in r.counts)]
+        rows, problems = records.check(recompute, names, executor, cache)
     for row in (records.COLUMNS, *records.tabulated(rows)):
         print(f"{row[0]:22}" + "".join(f"{cell:>21}" for cell in row[1:]))
     for problem in problems:

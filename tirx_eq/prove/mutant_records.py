@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..egraph.rules import INDEX_FILES, Rule, read_files
+from ..errors import ProofError
 from ..resources import proofs_dir
 from .mutate import KINDS, STATUSES, Outcome, claiming, judge_all, mutants
 from .obligations import Signature
@@ -59,8 +60,10 @@ def collected(rules: Sequence[Rule], outcomes: Iterable[Outcome]) -> list[RuleMu
         counts = Counter((o.mutant.kind, o.status) for o in found)
         kept = tuple(
             Kept(o.mutant.what, o.status, p.procedure, p.widths, p.level, p.cases, p.rlimit)
-            for o in found
             if (p := o.proof) is not None
+            else Kept(o.mutant.what, o.status, "none", (), 0, 0, 0)
+            for o in found
+            if o.status not in ("refuted", "rejected")
         )
         out.append(RuleMutants(rule.name, rule.digest, tuple((k, s, n) for (k, s), n in sorted(counts.items())), kept))
     return out
@@ -90,22 +93,41 @@ def write(everything: bool = False, executor: str = "processes", cached_in: str 
     return rows
 
 
-def problems(records: Sequence[RuleMutants]) -> list[str]:
-    """Rules whose mutants are not recorded as they are today, and mutants of which nothing is known."""
+def check(
+    recompute: bool, names: Sequence[str] = (), executor: str = "processes", cached_in: str | None = None
+) -> tuple[list[RuleMutants], list[str]]:
+    """The mutants of all rules (of ``names``, if given) as recorded or judged again, and what is wrong.
+
+    Raises ``ProofError`` for a name that no rule has.
+    """
+    rules = {r.name: r for r in claiming()}
+    for n in names:
+        if n not in rules:
+            raise ProofError(f"no rule that makes a claim is named '{n}'", hint="tirx-eq rules lists them")
+    chosen = [rules[n] for n in names] or list(rules.values())
+    if recompute:
+        rows = collected(chosen, judge_all([r.name for r in chosen], executor, cached_in))
+    else:
+        rows = [r for r in read() if not names or r.rule in names]
+    return rows, problems(rows, chosen)
+
+
+def problems(records: Sequence[RuleMutants], rules: Sequence[Rule] | None = None) -> list[str]:
+    """Rules (all that make claims, unless given) whose mutants are not recorded as today, or of which one is undecided."""
     out = []
     known = {r.rule: r for r in records}
     signature = Signature.of(s.form for s in read_files(INDEX_FILES))
-    for rule in claiming():
+    for rule in claiming() if rules is None else rules:
         record = known.pop(rule.name, None)
         if record is None or record.digest != rule.digest:
             out.append(f"{rule.name}: its mutants have not been judged since its text changed")
         elif record.total != len(mutants(rule, signature)):
             out.append(f"{rule.name}: it has {len(mutants(rule, signature))} mutants, of which {record.total} are recorded")
         else:
-            open_ones = sum(n for _, s, n in record.counts if s not in STATUSES)
-            unproved = sum(n for _, s, n in record.counts if s in ("sound", "idle")) - len(record.kept)
-            if open_ones or unproved:
-                out.append(f"{rule.name}: {open_ones + unproved} mutants undecided")
+            unproved = [k.what for k in record.kept if k.status not in STATUSES]
+            missing = sum(n for _, s, n in record.counts if s not in ("refuted", "rejected")) - len(record.kept)
+            if unproved or missing:
+                out.append(f"{rule.name}: undecided: {'; '.join(unproved) or f'{missing} mutants without a proof'}")
     return out + [f"{name}: mutants of a rule that is gone" for name in known]
 
 
