@@ -10,12 +10,16 @@ import contextlib
 import gc
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from ..errors import TirxError
 from ..ir.index import EvaluationError, Ranges, Term, variables_checked
 from . import encode, extract
+from .branches import forget as forget_branches
+from .branches import with_branches
 from .cost import DEFAULT, CostTable
 from .encode import WIDE, Encoder, TooBig
+from .joint import solve_under
 from .linear import Form
 from .normal import Normal
 from .pieces import Cutter, Part, Piece, field, settled
@@ -29,8 +33,9 @@ _memo: OrderedDict[tuple[Piece, tuple[CostTable, bool]], tuple[Term, tuple[str, 
 
 
 def forget() -> None:
-    """Empty the memo of pieces (for measurements)."""
+    """Empty the memos of pieces and branches (for measurements)."""
     _memo.clear()
+    forget_branches()
 
 
 def simplify_rows(
@@ -55,6 +60,7 @@ def simplify_rows(
             except TirxError as error:
                 work.skip()
                 results.append(error)
+        work.add_branches(len(results))
         work.solve(budget)
         return [work.finish(i, check_result) if r is None else r for i, r in enumerate(results)]
 
@@ -82,6 +88,10 @@ class _Batch:
         self.cutter = Cutter(self.normal.linear)
         self.rows: list[tuple[Term, Ranges, int, Form | None, list[Part], dict[int, str]] | None] = []
         self.jobs: dict[Piece, None] = {}
+        self.selecting: set[int] = set()
+        """Rows that hold a selection."""
+        self.others: dict[int, int] = {}
+        """For rows with a second form, simplified inside its branches: where that is."""
         self._encoded: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
 
     def skip(self) -> None:
@@ -115,6 +125,19 @@ class _Batch:
                 self.jobs[part.piece] = None
         self.rows.append((term, ranges, root, form, parts, back))
 
+    def add_branches(self, count: int) -> None:
+        """For the first ``count`` rows a second form where the conditions of their selections simplify the branches."""
+        wanted = [(i, self.rows[i]) for i in sorted(self.selecting) if i < count]
+        rows = [(i, row[0], row[1]) for i, row in wanted if row is not None and row[3] is not None]
+        found = with_branches([(term, ranges) for _, term, ranges in rows], partial(solve_under, table=self.costs))
+        for (i, _, ranges), term in zip(rows, found):
+            if term is not None:
+                try:
+                    self.add(term, ranges)
+                    self.others[i] = len(self.rows) - 1
+                except TirxError:
+                    continue
+
     def _encode(self, numbers: Sequence[int], names: Sequence[str], ranges: Ranges, back: dict[int, str]) -> int:
         """Source node of a term, its variables numbered in the order met so that rows of one shape share all work.
 
@@ -131,6 +154,8 @@ class _Batch:
         for n in numbers:
             key = keys[n]
             if type(key) is tuple:
+                if key[0] == "select":
+                    self.selecting.add(len(self.rows))
                 memo[n] = source.apply(key[0], [memo[a] for a in key[1:]], key[0])
             elif type(key) is int:
                 memo[n] = source.number(key)
@@ -154,23 +179,32 @@ class _Batch:
             _memo.popitem(last=False)
 
     def finish(self, i: int, checked: bool) -> Simplified:
+        """The result for row ``i``: the cheapest of its forms that is no dearer than the row and, if asked, proved equal."""
         row = self.rows[i]
         assert row is not None
-        term, ranges, root, form, parts, back = row
+        term, ranges, root = row[:3]
         cost_in = self.terms.cost(root)
+        found = [self._form(k) for k in (i, self.others.get(i)) if k is not None]
+        for cost, number, after, steps in sorted([f for f in found if f is not None], key=lambda f: f[0]):
+            if number == root or cost > cost_in:
+                continue
+            if not checked:
+                return Simplified(after, cost, cost_in, steps, "unchecked")
+            decided_by = checked_equal(term, after, ranges)
+            if decided_by is not None:
+                return Simplified(after, cost, cost_in, steps, decided_by)
+        return Simplified(term, cost_in, cost_in, (), "identity")
+
+    def _form(self, i: int) -> tuple[int, int, Term, tuple[str, ...]] | None:
+        """Cost, number, text and rules of what row ``i`` became; None for a row beyond the encoder."""
+        row = self.rows[i]
+        assert row is not None
+        _, _, _, form, parts, back = row
         if form is None:
-            return Simplified(term, cost_in, cost_in, (), "identity")
+            return None
         after, steps = self._sum(form[0], parts, back)
         number = self.terms.add(after)
-        cost = self.terms.cost(number)
-        if number == root or cost > cost_in:
-            return Simplified(term, cost_in, cost_in, (), "identity")
-        if not checked:
-            return Simplified(after, cost, cost_in, steps, "unchecked")
-        decided_by = checked_equal(term, after, ranges)
-        if decided_by is None:
-            return Simplified(term, cost_in, cost_in, (), "identity")
-        return Simplified(after, cost, cost_in, steps, decided_by)
+        return self.terms.cost(number), number, after, steps
 
     def _sum(self, constant: int, parts: list[Part], back: dict[int, str]) -> tuple[Term, tuple[str, ...]]:
         plus: list[Term] = []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..ir.index import Ranges, Term, as_term, check, variables_checked
-from . import encode, extract
 from .batch import simplify_rows
-from .cost import DEFAULT, CostTable
+from .branches import with_branches
+from .cost import DEFAULT, CostTable, cost
 from .facts import gather
-from .normal import Normal
-from .result import Simplified, checked_equal, choose
-from .saturation import ROUNDS, ROUNDS_ALONE, Budget, saturate
+from .joint import solve_together, solve_under
+from .result import Simplified, checked_equal
+from .saturation import ROUNDS, ROUNDS_ALONE, Budget
 from .table import TermTable
 
 __all__ = ["Simplified", "simplify", "simplify_all"]
@@ -74,42 +75,15 @@ def simplify_all(
         check(t)
     variables_checked([*terms, *assume], ranges)
     facts = gather(assume, ranges)
-    source, encoder = encode.Encoder(encode.WIDE), encode.Encoder()
-    normal = Normal(source, encoder, facts.align)
-
-    def node(term: Term) -> int:
-        if not fast:
-            return encoder.add_term(term, facts.ranges)
-        return normal.build(source.add_term(term, facts.ranges))
-
-    roots: dict[int, int] = {}
-    for i, t in enumerate(terms):
-        try:
-            roots[i] = node(t)
-        except encode.TooBig:
-            continue
-    relations = []
-    for a, b, kind in facts.relations:
-        try:
-            relations.append((node(a), node(b), kind))
-        except encode.TooBig:
-            continue
-    for a, k in facts.multiples:
-        try:
-            relations.append((node(a), k, "al"))
-        except encode.TooBig:
-            continue
-    results: list[Term] = list(terms)
-    steps: tuple[str, ...] = ()
-    if roots:
-        bounds = budget or Budget(rounds=ROUNDS if fast else ROUNDS_ALONE)
-        done = saturate(encoder, list(roots.values()), bounds, strength=optimal, facts=relations)
-        steps = done.fired
-        classes: dict[int, int] = dict(done.graph.tables["root"])
-        chosen = choose(done.graph, [list(classes.values())], table, optimal)[0]
-        memo: dict[int, Term] = {}
-        for r, i in enumerate(roots):
-            results[i] = extract.build(classes[r], chosen, encode.decode, memo)
+    bounds = budget or Budget(rounds=ROUNDS if fast else ROUNDS_ALONE)
+    results, steps = solve_together(terms, facts, table, bounds, optimal=optimal, fast=fast)
+    inside = with_branches([(t, facts.ranges) for t in terms], partial(solve_under, table=table)) if fast else ()
+    if any(t is not None for t in inside):
+        others, more = solve_together(
+            [t if new is None else new for t, new in zip(terms, inside)], facts, table, bounds, optimal=optimal
+        )
+        if cost(others, table) < cost(results, table):
+            results, steps = others, tuple(sorted({*steps, *more}))
     numbers = TermTable(table)
     return [_finish(t, r, ranges, assume, numbers, steps, check_result) for t, r in zip(terms, results)]
 
