@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Call
 from ..ir import dtype as dt
-from . import values
+from . import noise, values
 from .expressions import evaluate, lazy
 from .faults import InterpreterError
 from .memory import Pointer
@@ -72,9 +72,17 @@ def _two(function: Callable[[Array, Array], Array]) -> Handler:
         a, b = arguments(m, e, threads)
         m.record.used(e.op.short_name)
         with np.errstate(all="ignore"):
-            return values.round_to(function(values.widen(a), values.widen(b)), e.dtype)
+            made = function(values.widen(a), values.widen(b))
+            if function is np.power:
+                made = noise.power(values.widen(a), values.widen(b), made)
+            return values.round_to(made, e.dtype)
 
     return apply
+
+
+def _exact_two(function: Callable[[Array, Array], Array]) -> Handler:
+    """A function of two floats that is exact."""
+    return lambda m, e, t: values.round_to(function(*(values.widen(x) for x in arguments(m, e, t))), e.dtype)
 
 
 def _test(function: Callable[[Array], Array]) -> Handler:
@@ -194,7 +202,7 @@ VALUES: dict[str, Handler] = {
     "tirx.reinterpret": _reinterpret, "tirx.fma": _fma,
     "tirx.min_value": _limit("min"), "tirx.max_value": _limit("max"), "tirx.infinity": _limit("infinity"),
     "tirx.pow": _two(np.power), "tirx.power": _two(np.power), "tirx.atan2": _two(np.arctan2),
-    "tirx.hypot": _two(np.hypot), "tirx.copysign": _two(np.copysign),
+    "tirx.hypot": _two(np.hypot), "tirx.copysign": _exact_two(np.copysign),
     "tirx.fmod": lambda m, e, t: values.fmod(*arguments(m, e, t)),
     "tirx.popcount": lambda m, e, t: values.population_count(evaluate(m, e.args[0], t), e.args[0].dtype),
     "tirx.clz": lambda m, e, t: values.leading_zeros(evaluate(m, e.args[0], t), e.args[0].dtype),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import BufferRegion
 from ..ir import dtype as dt
-from . import values
+from . import noise, values
 from .access import Units
 from .faults import InterpreterError
 from .tile import Run
@@ -53,9 +53,16 @@ def _multiply(run: Run, a: Array, b: Array) -> Array:
         # Cauchy-Schwarz bounds the sums of magnitudes without a second product.
         lengths = [np.sqrt(np.sum(np.square(values.widen(x)), axis=-1).max(axis=-1, initial=0.0)) for x in (a, b)]
         run.m.record.summed(a.shape[-1], lengths[0] * lengths[1])
-        if a.size * b.shape[1] <= SMALL_PRODUCT:
-            return np.einsum("umk,unk->umn", a, b)
-        return a @ np.swapaxes(b, -1, -2)
+        made = _dot(a, b)
+        if not dt.is_float(str(made.dtype)):
+            return made
+        return noise.total(made, a.shape[-1] * noise.TENSOR_CORE, lambda: _dot(np.abs(a), np.abs(b)))
+
+
+def _dot(a: Array, b: Array) -> Array:
+    if a.size * b.shape[1] <= SMALL_PRODUCT:
+        return np.einsum("umk,unk->umn", a, b)
+    return a @ np.swapaxes(b, -1, -2)
 
 
 def _round(value: Array, dtype: str) -> Array:
@@ -147,5 +154,6 @@ def _store(run: Run, units: Units, value: Array) -> None:
         before = _matrix(run, c, "C", units)
         held = _exact(before, c.dtype, False)
         value = value + held
+        value = noise.rounding(value, "float32") if dt.is_float(c.dtype) else value
         run.m.record.summed(run.m.record.terms + 1, run.m.record.magnitude + np.abs(held))
     run.m.access.write(c, units, _round(value, c.dtype).reshape(units.count, *extents))

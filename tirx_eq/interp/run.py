@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Buffer, Expr, IntImm, PointerType, PrimFunc, TensorMapType, Var
 from ..ir import dtype as dt
-from . import values
+from . import noise, values
 from .faults import InterpreterError
 from .launch import find_geometry, waves
 from .machine import Machine
@@ -45,6 +45,15 @@ def interpret_recorded(
         with np.errstate(all="ignore"):
             Machine(func, wave, dict(storage), dict(scalars), max_steps, record).run()
     return {b.name: read_back(storage[b.data], b, bits) for b, bits in places}, record
+
+
+def disturbed_results(func: PrimFunc, arguments: Sequence[Any], seed: int = 0) -> list[dict[str, np.ndarray]]:
+    """What :func:`interpret` gives when every operation is off by as much as it may be, in each way of :mod:`noise`."""
+    found = []
+    for mode in noise.MODES:
+        with noise.disturbed(mode, seed):
+            found.append(interpret(func, *arguments))
+    return found
 
 
 def bind_arguments(

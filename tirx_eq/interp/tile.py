@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir import BufferRegion, Expr, LambdaExpr, Op, TilePrimitiveCall
 from ..ir import dtype as dt
-from . import values
+from . import noise, values
 from .access import ALL_DIGITS, Units
 from .faults import InterpreterError
 from .places import digits_of
@@ -179,6 +179,8 @@ def unary_value(run: Run, op: str, x: Array, dtype: str, bias: Any, scale: Any, 
         x = values.binary("Add", x, _fit(_as(run.read(bias, dtype), dtype), extents, "'bias'"))
     if op not in values.EXACT:
         run.m.record.used(op)
+    elif scale is not None and bias is not None:
+        run.m.record.used("fma")  # the target may round the product and the sum at once
     return values.unary(op, x, dtype)
 
 
@@ -271,7 +273,11 @@ def reduce_value(op: str, array: Array, dtype: str, axes: Sequence[int]) -> Arra
     along = tuple(a + 1 for a in axes)
     if op == "sum":
         if dt.is_float(dtype):
-            return values.round_to(np.sum(values.widen(array), axis=along, keepdims=True), dtype)
+            wide = values.widen(array)
+            terms = prod(array.shape[a] for a in along)
+            total = np.sum(wide, axis=along, keepdims=True)
+            total = noise.total(total, terms, lambda: np.sum(np.abs(wide), axis=along, keepdims=True))
+            return values.round_to(total, dtype)
         return np.sum(array, axis=along, keepdims=True)
     if op not in _REDUCERS:
         raise InterpreterError(f"'{op}' is not a reduction", hint="sum, max or min")

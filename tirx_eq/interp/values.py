@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dtype as dt
+from . import noise
 from .faults import InterpreterError
 
 Array = Any
@@ -209,7 +210,20 @@ def binary(name: str, a: Array, b: Array) -> Array:
     if name == "Mul" and a.dtype == np.int64 and a.size and b.size and _size(a) * _size(b) >= 1 << 63:
         raise InterpreterError("an integer product beyond 64 bits")
     with np.errstate(all="ignore"):
-        return BINARY[name](a, b)
+        made = BINARY[name](a, b)
+    return made if name not in _ROUNDED or not noise.active() else _disturbed(made)
+
+
+#: Operators that round.
+_ROUNDED = frozenset(("Add", "Sub", "Mul", "Div"))
+
+
+def _disturbed(made: Array) -> Array:
+    """A float result off by a rounding."""
+    made = np.asarray(made)
+    if made.dtype.kind in "iub":
+        return made
+    return round_to(noise.rounding(widen(made), made.dtype.name), made.dtype.name)
 
 
 def _size(a: Array) -> int:
@@ -244,7 +258,8 @@ def fma(a: Array, b: Array, c: Array, dtype: str) -> Array:
         total = product + z
         rest = total - product
         error = (product - (total - rest)) + (z - rest)
-        return round_to(_to_odd(total, np.where(np.isfinite(total), error, 0.0)), dtype)
+        made = _to_odd(total, np.where(np.isfinite(total), error, 0.0))
+    return round_to(noise.rounding(made, dt.element(dtype)), dtype)
 
 
 def _to_odd(total: Array, error: Array) -> Array:
@@ -300,7 +315,8 @@ EXACT = frozenset(("sqrt", "fabs", "floor", "ceil", "trunc", "nearbyint", "round
 def unary(name: str, x: Array, dtype: str) -> Array:
     """A function of one argument, rounded to ``dtype``."""
     with np.errstate(all="ignore"):
-        return round_to(UNARY[name](widen(x)), dtype)
+        made = UNARY[name](widen(x))
+    return round_to(made if name in EXACT else noise.function(name, made, dtype), dtype)
 
 
 def population_count(x: Array, dtype: str) -> Array:

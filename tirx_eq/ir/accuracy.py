@@ -40,7 +40,7 @@ ACCURACY: dict[str, Accuracy] = {
 
 #: Half the distance from 1 to the next number, by dtype; the smallest error of a rounding near zero.
 UNIT = {
-    "float64": Accuracy(2.0**-53, 2.0**-1074), "float32": Accuracy(2.0**-24, 2.0**-149),
+    "float64": Accuracy(2.0**-53, 2.0**-1074), "float32": Accuracy(2.0**-24, 2.0**-150),
     "float16": Accuracy(2.0**-11, 2.0**-25), "bfloat16": Accuracy(2.0**-8, 2.0**-134),
     "float8_e4m3fn": Accuracy(2.0**-4, 2.0**-10),
     "float8_e5m2": Accuracy(2.0**-3, 2.0**-17), "float4_e2m1fn": Accuracy(2.0**-2, 2.0**-2),
