@@ -15,13 +15,16 @@ from .erase import Declared, declared, rebuilt
 from .evaluate import CallTable, OpenOperand
 from .families import row_major, unique
 from .meaning import Reading, read_meaning
-from .requirements import RULES, Asked
+from .patterns import synthesised
+from .requirements import RULES, Asked, by_engine
 from .scalars import ScalarTable
 from .unknowns import Unknown, find_unknowns
 from .uses import Uses, uses_of
 
 #: Candidates of one unknown: beyond, the families would be too generous to enumerate.
 MAX_CANDIDATES = 400
+#: Elements of a buffer below which no swizzle is looked for.
+SMALLEST = 64
 
 
 @dataclass(eq=False)
@@ -76,12 +79,14 @@ def build(func: PrimFunc, target: str) -> Problem:
     asked = _tables(problem, home)
     reading = read_meaning(unknowns, uses, _renamed(found, renamed))
     _propose(problem, asked, reading)
+    engines = {u.index for q, u in asked if by_engine(q)}
     for k, s in enumerate(uses.scalars):
         if id(s.buffer) in home:
             u, m = home[id(s.buffer)]
             problem.scalars.append(ScalarTable(uses, s, u.index, m, uses.scalar_weights[k]))
         elif s.buffer.scope.startswith("shared"):
             problem.fixed.append(ScalarTable(uses, s, -1, None, uses.scalar_weights[k]))
+    _synthesise(problem, engines | {home[id(b)][0].index for b in uses.addressed if id(b) in home})
     addressed = {u.index: span for b, span in uses.addressed.items() if id(b) in home for u in (home[id(b)][0],)}
     problem.bounds += bind_storage(problem.unknowns, reading, addressed, problem.scalars, func, base)
     problem.bounds += bind_calls(problem.tables, problem.unknowns, problem.domains)
@@ -158,6 +163,18 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: 
         if not domains[u.index]:
             add(u, row_major(u.shape), "nothing else is asked")
     problem.domains = [{k: tuple(v) for k, v in d.items()} for d in domains]
+
+
+def _synthesise(problem: Problem, given: set[int]) -> None:
+    """Swizzles and paddings for shared buffers of which no engine and no instruction wants a format of its own."""
+    for u in problem.unknowns:
+        if u.space != "shared" or u.index in given or u.fixed is not None or u.size < SMALLEST or len(u.members) > 1:
+            continue
+        tables = [t for t in problem.tables if u.index in t.unknowns]
+        scalars = [s for s in problem.scalars if s.unknown == u.index]
+        for layout in synthesised(u, row_major(u.shape), tables, scalars, problem.domains):
+            if len(problem.domains[u.index]) < MAX_CANDIDATES:
+                problem.domains[u.index].setdefault(layout, ("swizzles and paddings for the access patterns",))
 
 
 def _fixed_layouts(problem: Problem) -> dict[int, Layout]:

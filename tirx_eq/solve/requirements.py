@@ -75,7 +75,7 @@ class Requirement:
     once: bool = True
 
 
-def _engines(q: Asked) -> bool:
+def by_engine(q: Asked) -> bool:
     """Whether a unit with formats of its own reads or writes the operand: tensor copies, matrix and tcgen05.cp descriptors."""
     c = q.call
     if c.op in ("gemm_async", "gemm"):
@@ -89,14 +89,14 @@ def _one_thread(c: CallContext) -> bool:
 
 
 def _matrices(q: Asked, of: LayoutsOf) -> Iterable[Layout]:
-    if q.space == "shared" and _engines(q):
+    if q.space == "shared" and by_engine(q):
         yield from shared_tiles(q.shape, q.operand.bits)
 
 
 def _memory(q: Asked, of: LayoutsOf) -> Iterable[Layout]:
     if q.space == "shared":
         yield from dimension_orders(q.shape)
-        if q.may_grow and not _engines(q):
+        if q.may_grow and not by_engine(q):
             yield from padded_rows(q.shape, q.operand.bits)
 
 

@@ -50,7 +50,7 @@ class ScalarTable:
         warps = max(1, len(self.access.active.warps()))
         if not self.access.buffer.scope.startswith("shared"):
             return Price(issue=0, warps=warps)
-        places = mine.evaluate(self._elements())["m"] if "m" in mine.axes() else np.zeros_like(self._elements())
+        places = mine.evaluate(self.elements())["m"] if "m" in mine.axes() else np.zeros_like(self.elements())
         width = max(1, dt.storage_bits(self.access.buffer.dtype) // 8)
         waves = 0
         mask = self.access.active.mask
@@ -62,7 +62,7 @@ class ScalarTable:
                 waves += bank_conflicts(lanes, min(16, width)).wavefronts
         return Price(issue=1, warps=warps, wavefronts=waves)
 
-    def _elements(self) -> np.ndarray:
+    def elements(self) -> np.ndarray:
         """The flat element that each thread of the CTA accesses."""
         if self._flat is None:
             scope = new_scope()
