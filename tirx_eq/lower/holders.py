@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -99,18 +100,29 @@ def held(o: Operand) -> Held | str:
 
 def thread_expr(c: CallContext, threads: Array, values: Array) -> Expr | None:
     """``values`` (one per thread) as a sum over digits of the thread's number, or None if it isn't one."""
-    at = {int(t): int(v) for t, v in zip(threads, values)}
-    weights = []
-    for bit in range(THREAD_BITS):
-        pair = next((t for t in at if not t >> bit & 1 and t | 1 << bit in at), None)
-        weights.append(0 if pair is None else at[pair | 1 << bit] - at[pair])
+    pairs, bits = _bit_pairs(np.ascontiguousarray(threads, dtype=np.int64).tobytes())
+    weights = [0 if p is None else int(values[p[1]]) - int(values[p[0]]) for p in pairs]
     first = int(threads[0])
-    base = at[first] - sum(w for b, w in enumerate(weights) if first >> b & 1)
-    bits = threads[:, None] >> np.arange(THREAD_BITS) & 1
+    base = int(values[0]) - sum(w for b, w in enumerate(weights) if first >> b & 1)
     if not np.array_equal(base + bits @ np.array(weights), values):
         return None
     tid = c.launch.flat_tid() if c.launch.threads > 1 else const(0)
     return digit_sum(tid, weights, c.launch.threads, base)
+
+
+@lru_cache(maxsize=256)
+def _bit_pairs(threads: bytes) -> tuple[list[tuple[int, int] | None], Array]:
+    """For each bit of thread numbers the places of two threads that differ in it alone (None: there are none), and the bits
+    of every thread.  Many values are asked for with the same threads."""
+    numbers = np.frombuffer(threads, dtype=np.int64)
+    place = np.full(2 << THREAD_BITS, -1)
+    place[numbers] = np.arange(len(numbers))
+    pairs: list[tuple[int, int] | None] = []
+    for bit in range(THREAD_BITS):
+        partner = np.where(numbers >> bit & 1, -1, place[numbers | 1 << bit])
+        found = np.flatnonzero(partner >= 0)
+        pairs.append((int(found[0]), int(partner[found[0]])) if len(found) else None)
+    return pairs, numbers[:, None] >> np.arange(THREAD_BITS) & 1
 
 
 def digit_sum(number: Expr, weights: Sequence[int], count: int, base: int = 0) -> Expr:

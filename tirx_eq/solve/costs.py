@@ -15,12 +15,16 @@ from ..errors import TirxError
 from ..layout import Layout
 from ..lower.machine import Price
 from .bindings import Bound
+from .constraints import CallConstraint
 from .evaluate import CallTable
 from .problem import Problem
 from .scalars import ScalarTable
 
 #: Combinations of one call's operands: beyond, its table would take too long to fill.
 MAX_COMBINATIONS = 60_000
+
+#: Calls that leave the fewest layouts: looked at first.
+STRICT = frozenset(("gemm_async", "gemm", "copy_async"))
 
 Progress = Callable[[str], None]
 
@@ -78,31 +82,33 @@ def fill(problem: Problem, progress: Progress | None = None) -> Costs:
     domains = [list(d) for d in problem.domains]
     costs = Costs(domains, [list(range(len(d))) for d in domains], [{} for _ in domains])
     costs.constant = sum(s.weight * p.cycles() for s in problem.fixed if isinstance(p := s.fixed_price(), Price))
-    _unary(problem, costs)
+    by_call: dict[int, list[Bound]] = {t.context.index: [] for t in problem.tables}
+    others: list[Bound] = []
+    for b in problem.bounds:
+        (by_call[b.constraint.index] if isinstance(b.constraint, CallConstraint) else others).append(b)
+    _unary(others, costs)
+    waiting = list(problem.tables)
+    while waiting and costs.possible():
+        table = min(waiting, key=lambda t: (t.context.op not in STRICT, prod(len(costs.alive[u]) for u in t.unknowns)))
+        waiting.remove(table)
+        if progress is not None:
+            progress(f"call {len(problem.tables) - len(waiting)} of {len(problem.tables)}: {table.context.op}")
+        _unary(by_call[table.context.index], costs)
+        if costs.possible():
+            _call(table, costs, [b for b in by_call[table.context.index] if len(b.unknowns) > 1])
     if not costs.possible():
         return costs
-    wide = [b for b in problem.bounds if len(b.unknowns) > 1]
-    by_call = {t.context.index: [b for b in wide if getattr(b.constraint, "index", None) == t.context.index
-                                 and hasattr(b.constraint, "op")] for t in problem.tables}  # fmt: skip
-    of_calls = {id(b) for bounds in by_call.values() for b in bounds}
-    total = len(problem.tables)
-    for n, table in enumerate(sorted(problem.tables, key=lambda t: prod(len(costs.alive[u]) for u in t.unknowns))):
-        if progress is not None:
-            progress(f"call {n + 1} of {total}: {table.context.op}")
-        _call(table, costs, by_call[table.context.index])
-        if not costs.possible():
-            return costs
     for s in problem.scalars:
         _scalar(s, costs)
-    for b in wide:
-        if id(b) not in of_calls:
+    for b in others:
+        if len(b.unknowns) > 1:
             _constraint(b, costs)
     _settle(costs)
     return costs
 
 
-def _unary(problem: Problem, costs: Costs) -> None:
-    for b in problem.bounds:
+def _unary(bounds: Sequence[Bound], costs: Costs) -> None:
+    for b in bounds:
         if len(b.unknowns) == 1:
             (u,) = b.unknowns
             for k in list(costs.alive[u]):

@@ -38,7 +38,8 @@ MARKER = "what is looked at"
 COMBINATIONS, PATTERNS = 12, 4
 #: Widest access of a lane in bytes, tried from the widest.
 CAPS = (16, 8, 4, 2)
-RLIMIT = 500_000
+#: z3's budget for a free bit matrix.
+RLIMIT = 200_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ def synthesised(
     elements = [a for s in scalars for a in _scalar_patterns(s, shape)]
     made: list[Layout] = []
     done: set[tuple[WarpAccess, ...]] = set()
-    families = ("xor", "matrix") if u.room is not None else ("xor", "padding", "matrix")
+    families = ("xor",) if u.room is not None else ("xor", "padding")
+    searched = False  # whether free bit matrices were tried: once, since that takes seconds
     for cap in CAPS:
         accesses = list(elements)
         for mine in ways:
@@ -71,10 +73,14 @@ def synthesised(
             continue
         done.add(key)
         try:
-            found = best_layout(shape, u.leader.dtype, accesses, family=families, rlimit=RLIMIT)
+            found = best_layout(shape, u.leader.dtype, accesses, family=families)
+            results = [found.layout, *(r.member.layout for r in found.runner_ups)]
+            if not found.conflict_free and not searched:
+                searched = True
+                results.append(best_layout(shape, u.leader.dtype, accesses, family="matrix", rlimit=RLIMIT).layout)
         except LayoutError:
             continue
-        for layout in (found.layout, *(r.member.layout for r in found.runner_ups)):
+        for layout in results:
             real = layout if isinstance(layout, Layout) else layout.layout()
             if real is not None:
                 made.append(real)

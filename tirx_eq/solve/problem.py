@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from ..errors import Span, TirxError
 from ..ir import Buffer, PrimFunc
 from ..ir import dtype as dt
-from ..layout import Layout, OpenLayout, is_open
+from ..layout import ComposeLayout, Layout, OpenLayout, is_open
 from ..lower.storage import const_shape
+from ..ptx.swizzle_modes import SWIZZLES
 from .bindings import Bound, bind_calls, bind_storage
 from .erase import Declared, declared, rebuilt
 from .evaluate import CallTable, OpenOperand
-from .families import row_major, unique
+from .families import blocked, element_swizzle, number, row_major, swizzled_tiles, unique
 from .meaning import Reading, read_meaning
 from .patterns import synthesised
 from .requirements import RULES, Asked, by_engine
@@ -87,6 +88,8 @@ def build(func: PrimFunc, target: str) -> Problem:
         elif s.buffer.scope.startswith("shared"):
             problem.fixed.append(ScalarTable(uses, s, -1, None, uses.scalar_weights[k]))
     _synthesise(problem, engines | {home[id(b)][0].index for b in uses.addressed if id(b) in home})
+    for u in problem.unknowns:  # what takes more storage comes last among equals
+        problem.domains[u.index] = dict(sorted(problem.domains[u.index].items(), key=lambda p: _extra(u, p[0])))
     addressed = {u.index: span for b, span in uses.addressed.items() if id(b) in home for u in (home[id(b)][0],)}
     problem.bounds += bind_storage(problem.unknowns, reading, addressed, problem.scalars, func, base)
     problem.bounds += bind_calls(problem.tables, problem.unknowns, problem.domains)
@@ -115,6 +118,7 @@ def _tables(problem: Problem, home: Mapping[int, tuple[Unknown, object]]) -> lis
 def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: Reading) -> None:
     """Apply the rules until no candidate is new."""
     domains: list[dict[Layout, list[str]]] = [{} for _ in problem.unknowns]
+    meanings: list[dict[Layout, Layout]] = [{} for _ in problem.unknowns]  # canonical form -> the candidate that has it
     fixed = _fixed_layouts(problem)
 
     def layouts_of(q: Asked) -> Callable[[str], list[Layout]]:
@@ -131,14 +135,18 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: 
         return of
 
     def add(u: Unknown, layout: Layout, rule: str) -> bool:
-        names = domains[u.index].setdefault(layout, [])
+        kept = meanings[u.index].setdefault(layout.canonicalize(), layout)
+        new = kept not in domains[u.index]
+        names = domains[u.index].setdefault(kept, [])
         if rule not in names:
             names.append(rule)
-        return len(names) == 1
+        return new
 
     for u in problem.unknowns:
         if u.index in reading.pinned:
             add(u, reading.pinned[u.index][0], "row-major pieces per thread")
+        for layout in _said(u):
+            add(u, layout, "what the partial layout says")
         if fixed.get(u.index) is not None:
             add(u, fixed[u.index], "a view with this layout")
     first, changed = True, True
@@ -163,6 +171,28 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: 
         if not domains[u.index]:
             add(u, row_major(u.shape), "nothing else is asked")
     problem.domains = [{k: tuple(v) for k, v in d.items()} for d in domains]
+
+
+def _extra(u: Unknown, layout: Layout) -> int:
+    return max(0, number(layout.span("m")) - u.size) if u.space == "shared" else 0
+
+
+def _said(u: Unknown) -> list[Layout]:
+    """Layouts that are as a partial layout says, whoever uses them: so that a clash names both sides."""
+    made: list[Layout] = []
+    for w in u.wanted:
+        shape, bits = const_shape(w.buffer), dt.storage_bits(w.buffer.dtype)
+        member = u.member_of(w.buffer.data, shape, bits)
+        found: list[Layout] = []
+        if w.partial.swizzle is not None and u.space == "shared":
+            mode = SWIZZLES[w.partial.swizzle]
+            swizzle = element_swizzle(mode, bits)
+            plain = row_major(shape)
+            found = [*swizzled_tiles(shape, bits, mode), plain if swizzle is None else ComposeLayout(swizzle, plain)]
+        if w.partial.thread_axis is not None and u.space == "local" and u.capacity:
+            found = blocked(shape, u.size // u.capacity, w.partial.thread_axis, u.capacity, bits)
+        made += [whole for x in found if (whole := member.whole(x)) is not None]
+    return made
 
 
 def _synthesise(problem: Problem, given: set[int]) -> None:
