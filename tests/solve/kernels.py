@@ -89,15 +89,16 @@ Tx.warp.cast(B[:, :], y[:, :])
 def product(
     n: int = 64, k: int = 64, dtype: str = "float16", *, a: str = "Tx.auto", b: str = 'Tx.auto(swizzle="128B")',
     d: str = "Tx.auto", regs: str = "Tx.auto", m: int = 128, trans_b: bool = False, uses: str = "rows", tma: bool = False,
-    out: str = "float32", config: str = "", pool_a: str = "", given: str = "",
+    columns: int = 0, held: int = 0, given: str = "",
 ) -> PrimFunc:  # fmt: skip
     """One tcgen05.mma tile: operands to shared memory, product, accumulator to registers and out.
 
-    ``uses``: ``rows`` (each thread stores its row), ``tile`` (the warpgroup stores the tile).
+    ``uses``: ``rows`` (each thread stores its row), ``tile`` (the warpgroup stores the tile), or the line that stores;
+    ``columns`` of tensor memory to allocate and elements ``held`` by a thread, if not those that are needed; ``given``: a line of its own in the epilogue.
     """
     shape_b = f"({k}, {n})" if trans_b else f"({n}, {k})"
     acc = "int32" if dtype in ("int8", "uint8") else "float32"
-    columns = max(32, 1 << (n - 1).bit_length())
+    columns = columns or max(32, 1 << (n - 1).bit_length())
     bits = {"float16": 16, "bfloat16": 16, "float32": 32}.get(dtype, 8)
     load = f"""
 if warp_id == 0:
@@ -111,7 +112,8 @@ Tx.cta.copy(A_s[:, :], A[:, :])
 Tx.cta.copy(B_s[:, :], B[:, :])
 Tx.ptx.fence.proxy_async("shared::cta")
 """
-    store = "Tx.copy(D[tid, :], D_reg[:])" if uses == "rows" else "Tx.wg.cast(D[:, :], D_wg[:, :])"
+    stores = {"rows": "Tx.copy(D[tid, :], D_reg[:])", "tile": "Tx.wg.cast(D[:, :], D_wg[:, :])"}
+    store = stores.get(uses, uses)
     return kernel(f"A: ({m}, {k}) {dtype}; B: {shape_b} {dtype}; D: ({m}, {n}) {acc}", f"""
 bx = Tx.cta_id([1])
 warp_id = Tx.warp_id_in_wg([4])
@@ -119,7 +121,7 @@ lane_id = Tx.lane_id([32])
 tid = Tx.thread_id([128])
 pool = Tx.SMEMPool()
 tmem_addr = Tx.alloc_shared([1], "uint32")
-A_s = pool.alloc(({m}, {k}), "{dtype}", layout={a}{pool_a})
+A_s = pool.alloc(({m}, {k}), "{dtype}", layout={a})
 B_s = pool.alloc({shape_b}, "{dtype}", layout={b})
 mbar = pool.alloc((1,), "uint64", align=8)
 full = pool.alloc((1,), "uint64", align=8)
@@ -140,11 +142,11 @@ Tx.cuda.cta_sync()
 Tx.ptx.tcgen05.fence.after_thread_sync()
 if warp_id == 0:
     if Tx.ptx.elect_sync():
-        Tx.gemm_async(tmem[:, :], A_s[:, :], B_s[:, :], transB={trans_b}, accum=False, dispatch="tcgen05", cta_group=1{config})
+        Tx.gemm_async(tmem[:, :], A_s[:, :], B_s[:, :], transB={trans_b}, accum=False, dispatch="tcgen05", cta_group=1)
         Tx.ptx.tcgen05.commit(mbar.ptr_to([0]), cta_group=1)
 Tx.ptx.mbarrier.try_wait(mbar.ptr_to([0]), 0)
 Tx.ptx.tcgen05.fence.after_thread_sync()
-D_reg = Tx.alloc_local(({m * n // 128},), "{acc}")
+D_reg = Tx.alloc_local(({held or m * n // 128},), "{acc}")
 D_wg = D_reg.view({m}, {n}, layout={regs})
 Tx.wg.copy_async(D_wg[:, :], tmem[:, :])
 Tx.ptx.tcgen05.wait.ld()

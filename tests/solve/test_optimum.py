@@ -18,7 +18,6 @@ from . import kernels
 
 MOST = 120  # combinations of a kernel
 
-A = 'Tx.auto(swizzle="128B")'
 CASES = {
     **{f"transpose {n} {t}": kernels.transpose(n, t) for n, t in
        [(8, "float32"), (16, "float32"), (32, "float32"), (8, "float16"), (16, "float16"), (32, "float16"), (16, "int8")]},
@@ -30,9 +29,9 @@ CASES = {
         (1, 128, 4, "float32", "sum"), (2, 64, 4, "bfloat16", "max")]},
     **{f"squares {r}x{c} {t} to {o}": kernels.scaled(r, c, t, o) for r, c, t, o in
        [(2, 32, "float16", "float32"), (4, 32, "float32", "float16"), (1, 64, "float16", "float16"), (8, 8, "float32", "float32")]},
-    "B is MN-major": kernels.product(32, 16, trans_b=True, a=A, b="Tx.auto", regs="Tx.auto"),
-    "B alone": kernels.product(32, 32, a=A.replace("128B", "64B"), b="Tx.auto"),
-    "A alone": kernels.product(16, 32, a="Tx.auto", b='Tx.auto(swizzle="64B")'),
+    "B is MN-major": kernels.product(32, 16, trans_b=True, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
+    "B alone": kernels.product(16, 16, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
+    "A alone": kernels.product(8, 16, a="Tx.auto", b='Tx.auto(swizzle="32B")'),
     "A and B of one mode": kernels.product(32, 16, a='Tx.auto(swizzle="32B")', b='Tx.auto(swizzle="32B")'),
     "fp8": kernels.product(32, 32, "float8_e4m3fn", a='Tx.auto(swizzle="32B")', b='Tx.auto(swizzle="32B")'),
     "int8": kernels.product(32, 32, "int8", a='Tx.auto(swizzle="32B")', b="Tx.auto(swizzle='none')"),

@@ -153,11 +153,11 @@ class _Collect(StmtVisitor):
         self.visit_children(value)
 
 
-def plan(func: PrimFunc) -> Storage:
+def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
     """Give every buffer of a kernel its storage.
 
     Shared memory is one dynamic block: the pool first (at offset 0, aligned to 1024 bytes), then other shared buffers.
-    Raises LoweringError if it exceeds 227 KB, or for a storage scope that this target doesn't have.
+    Raises LoweringError if it exceeds ``limit`` bytes (227 KB; None: not checked), or for a storage scope that this target doesn't have.
     """
     collect = _Collect()
     collect.visit(func.body)
@@ -201,8 +201,8 @@ def plan(func: PrimFunc) -> Storage:
                 storage.roots[buffer.data] = _cluster_root(buffer, storage, collect.bound.get(buffer.data), span)
     storage.shared_bytes = end
     _make_unique(storage)
-    if end > MAX_SHARED:
-        raise LoweringError(f"the kernel needs {end} bytes of shared memory; a CTA has {MAX_SHARED}")
+    if limit is not None and end > limit:
+        raise LoweringError(f"the kernel needs {end} bytes of shared memory; a CTA has {limit}")
     return storage
 
 

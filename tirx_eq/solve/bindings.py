@@ -208,7 +208,7 @@ def _shared_memory(growing: Sequence[Unknown], base: PrimFunc) -> Bound:
     """The plan of shared memory with every allocation that may grow as large as its layout needs."""
     from ..lower.storage import plan
 
-    storage = plan(base)
+    storage = plan(base, limit=None)
     mine = {id(u.leader.data) for u in growing}
     rest = storage.shared_bytes - sum(r.size for d, r in storage.roots.items() if r.space == "shared" and id(d) in mine)
 
@@ -303,8 +303,10 @@ def bind_calls(
             first = {u: next(iter(domains[u])) for u in table.unknowns}
             trials = [first, *({**first, u: w} for u in table.unknowns for w in domains[u])]
             possible = [p for p in table.rules if _possible(table, p, first)]
-            parts = len(possible) == 1
-            out += _parts(table, possible[0], trials, unknowns) if parts else [_whole(table, possible, unknowns)]
+            if len(possible) == 1:
+                out += _parts(table, possible[0], trials, unknowns)
+            else:
+                out.append(_whole(table, possible, unknowns) if possible else _hopeless(table, first, unknowns))
     return out
 
 
@@ -348,6 +350,13 @@ def _some_value(table: CallTable, p: Premises, at: Assignment) -> str | None:
         else:
             return None
     return last
+
+
+def _hopeless(table: CallTable, at: Assignment, unknowns: Sequence[Unknown]) -> Bound:
+    """A call that no layout helps: its dtypes, shapes, scope or threads rule out every variant."""
+    failures = tuple(f"{name.split('/', 1)[1]}: {r[-1]}" for name, r in table.rejections(at).items() if r)
+    why = "; ".join(failures)
+    return _bound(table, rules.Hopeless, table.unknowns, unknowns, failures, lambda a: why)
 
 
 def _whole(table: CallTable, possible: Sequence[Premises], unknowns: Sequence[Unknown]) -> Bound:

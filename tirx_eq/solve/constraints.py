@@ -64,6 +64,14 @@ class CallConstraint(Constraint):
 
 
 @dataclass(frozen=True)
+class Hopeless(CallConstraint):
+    remedy: ClassVar[str] = "the call itself: its dtypes, shapes, scope or threads"
+
+    def says(self) -> str:
+        return f"no layout helps '{self.op}' by a {self.scope}: {'; '.join(self.conditions)}"
+
+
+@dataclass(frozen=True)
 class MatrixDescriptor(CallConstraint):
     source: ClassVar[str] = "PTX ISA 9.7.16.4, matrix descriptors and canonical layouts"
     remedy: ClassVar[str] = (

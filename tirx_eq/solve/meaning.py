@@ -98,8 +98,7 @@ def row_pieces(u: Unknown) -> TileLayout:
     """Thread t holds the t-th piece of the flattened view."""
     assert u.capacity is not None
     threads = u.size // u.capacity
-    said = next((w.partial.thread_axis for w in u.wanted if w.partial.thread_axis), None)
-    axis = Axis.get(said or thread_axis(threads))
+    axis = Axis.get(thread_axis(threads))
     return TileLayout((Iter(threads, 1, axis), Iter(u.capacity, 1)))
 
 

@@ -149,8 +149,11 @@ def _loads(parts: Any) -> tuple[list[BufferLoad], list[Buffer]]:
 
 
 def uses_of(func: PrimFunc, target: str) -> Uses:
-    """What a function with concrete layouts does with its buffers.  Raises LoweringError as compiling it would."""
-    launch, storage = find_launch(func), plan(func)
+    """What a function with concrete layouts does with its buffers.
+
+    Raises LoweringError as compiling it would, but for shared memory beyond the limit: that is a constraint of its own.
+    """
+    launch, storage = find_launch(func), plan(func, limit=None)
     walk = _Walker(func, launch, storage, target)
     walk.run()
     return Uses(
