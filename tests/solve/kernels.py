@@ -94,7 +94,8 @@ def product(
     """One tcgen05.mma tile: operands to shared memory, product, accumulator to registers and out.
 
     ``uses``: ``rows`` (each thread stores its row), ``tile`` (the warpgroup stores the tile), or the line that stores;
-    ``columns`` of tensor memory to allocate and elements ``held`` by a thread, if not those that are needed; ``given``: a line of its own in the epilogue.
+    ``columns`` of tensor memory to allocate and elements ``held`` by a thread, if not those that are needed; ``given``: a
+    line of its own in the epilogue.
     """
     shape_b = f"({k}, {n})" if trans_b else f"({n}, {k})"
     acc = "int32" if dtype in ("int8", "uint8") else "float32"

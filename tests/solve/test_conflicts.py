@@ -12,6 +12,7 @@ from .kernels import kernel, product
 
 ROWS = "Tx.TileLayout(Tx.S[(4, 8, 8) : (8 @ Axis.laneid, 1 @ Axis.laneid, 1)])"
 SPREAD = "Tx.TileLayout(Tx.S[(4, 2, 32) : (2, 1, 1 @ Axis.laneid)])"
+HALF_ROWS = "Tx.copy(D[tid // 2, tid % 2 * 16 : tid % 2 * 16 + 16], D_reg[:])"
 RESULTS = "Tx.TileLayout(Tx.S[4 : 1 @ Axis.laneid] + Tx.R[8 : 4 @ Axis.laneid])"
 
 
@@ -48,7 +49,7 @@ CASES = {
     "lanes for a warpgroup": (
         product(32, 16, b="Tx.auto", regs='Tx.auto(thread_axis="laneid")'), ["PartialLayout", "RowPieces"]),
     "half rows of data path F": (
-        product(32, 16, b="Tx.auto", m=64, uses="Tx.copy(D[tid // 2, tid % 2 * 16 : tid % 2 * 16 + 16], D_reg[:])"), ["RowPieces", "TensorMemoryTransfer"]),
+        product(32, 16, b="Tx.auto", m=64, uses=HALF_ROWS), ["RowPieces", "TensorMemoryTransfer"]),
     "too few columns": (
         product(64, 16, b="Tx.auto", columns=32), ["TensorMemoryCapacity"]),
     "too few registers behind the view": (

@@ -144,8 +144,8 @@ def test_thread_axis_is_kept():
 tx = Tx.thread_id([32])
 x_reg = Tx.alloc_local((4,), "float32")
 x = x_reg.view(4, 32, layout=Tx.auto(thread_axis="tx"))
-Tx.warp.cast(x[:, :], A[:, :])
-Tx.warp.cast(B[:, :], x[:, :])
+Tx.cta.cast(x[:, :], A[:, :])
+Tx.cta.cast(B[:, :], x[:, :])
 """)
     assert te.solve(func).layout("x").axes() == ("m", "tx")
 

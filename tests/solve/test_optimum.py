@@ -28,7 +28,8 @@ CASES = {
        [(2, 32, 2, "float16", "sum"), (4, 32, 4, "float32", "max"), (4, 64, 8, "float16", "min"), (8, 16, 4, "float16", "sum"),
         (1, 128, 4, "float32", "sum"), (2, 64, 4, "bfloat16", "max")]},
     **{f"squares {r}x{c} {t} to {o}": kernels.scaled(r, c, t, o) for r, c, t, o in
-       [(2, 32, "float16", "float32"), (4, 32, "float32", "float16"), (1, 64, "float16", "float16"), (8, 8, "float32", "float32")]},
+       [(2, 32, "float16", "float32"), (4, 32, "float32", "float16"), (1, 64, "float16", "float16"),
+        (8, 8, "float32", "float32")]},
     "B is MN-major": kernels.product(32, 16, trans_b=True, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
     "B alone": kernels.product(16, 16, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
     "A alone": kernels.product(8, 16, a="Tx.auto", b='Tx.auto(swizzle="32B")'),
@@ -45,7 +46,8 @@ def enumerated(func):
     problem = build(func, "sm_100a")
     stated = [b for b in problem.bounds if not hasattr(b.constraint, "op")]  # by declarations, not by calls
     sides = [
-        [w for w in d if all(b.test({u: w}) is None for b in stated if b.unknowns == (u,))] for u, d in enumerate(problem.domains)
+        [w for w in d if all(b.test({u: w}) is None for b in stated if b.unknowns == (u,))]
+        for u, d in enumerate(problem.domains)
     ]
     assert prod(len(s) for s in sides) <= MOST, [len(s) for s in sides]
     best, tried = None, 0

@@ -157,7 +157,8 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
     """Give every buffer of a kernel its storage.
 
     Shared memory is one dynamic block: the pool first (at offset 0, aligned to 1024 bytes), then other shared buffers.
-    Raises LoweringError if it exceeds ``limit`` bytes (227 KB; None: not checked), or for a storage scope that this target doesn't have.
+    Raises LoweringError if it exceeds ``limit`` bytes (227 KB; None: not checked), or for a storage scope that this target
+    doesn't have.
     """
     collect = _Collect()
     collect.visit(func.body)

@@ -52,7 +52,8 @@ class Way:
 
 
 def synthesised(
-    u: Unknown, plain: Layout, tables: Sequence[CallTable], scalars: Sequence[ScalarTable], domains: Sequence[Mapping[Layout, object]]
+    u: Unknown, plain: Layout, tables: Sequence[CallTable], scalars: Sequence[ScalarTable],
+    domains: Sequence[Mapping[Layout, object]],
 ) -> list[Layout]:
     """Layouts for an unknown whose users are ``tables`` and ``scalars``: the best for its patterns, per widest access."""
     shape = u.shape
