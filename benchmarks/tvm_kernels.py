@@ -6,6 +6,7 @@ Nothing is run on a GPU.
 
     python benchmarks/tvm_kernels.py norm.rmsnorm gemm.fp16_bf16_gemm --pass --json rows.json
     python benchmarks/tvm_kernels.py            # the list below
+    python benchmarks/tvm_kernels.py --all --markdown docs/tvm_kernels.md      # every kernel of the wheel, a process each
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import pkgutil
+import resource
+import subprocess
 import sys
+import tempfile
 import time
 import types
 from pathlib import Path
@@ -89,6 +94,18 @@ def functions(made: Any) -> list[Any]:
     return [f for x in made for f in functions(x)] if isinstance(made, (list, tuple)) else []
 
 
+def every() -> list[str]:
+    """The modules of the wheel that make a kernel for a configuration."""
+    package = importlib.import_module("tirx_kernels")
+    found = []
+    for info in pkgutil.walk_packages(package.__path__, "tirx_kernels.", onerror=lambda name: None):
+        spec = info.module_finder.find_spec(info.name, None)  # type: ignore[call-arg]
+        text = Path(spec.origin).read_text() if spec is not None and spec.origin else ""
+        if "def get_kernel" in text and "CONFIGS" in text:
+            found.append(info.name.removeprefix("tirx_kernels."))
+    return sorted(found)
+
+
 def kernels(name: str) -> list[Any]:
     """The functions of the first configuration of a kernel of the wheel."""
     module = importlib.import_module(f"tirx_kernels.{name}")
@@ -135,23 +152,97 @@ def row(name: str, func: Any, compiling: bool) -> dict[str, Any]:
         "kernel": name, "function": found.name, "nodes": found.nodes, "opaque": found.opaque,
         "index_expressions": found.index_expressions, "before": found.operators_before, "after": found.operators_after,
         "findings": len([f for f in found.findings if f.severity != "hint"]), "hints": len(found.findings),
-        "seconds": round(time.perf_counter() - began, 2), "round_trip": round_trip(func),
+        "kinds": sorted({f.kind for f in found.findings}), "not_priced": found.not_priced,
+        "seconds": round(time.perf_counter() - began, 2), "lines": source_lines(name), "round_trip": round_trip(func),
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }  # fmt: skip
     return {**made, **(with_pass(func) if compiling else {})}
 
 
+def source_lines(name: str) -> int:
+    """Lines of a kernel's module, and of those beside it that carry its name."""
+    path = Path(str(importlib.import_module(f"tirx_kernels.{name}").__file__))
+    beside = path.parent / f"_{path.stem}"
+    return sum(len(p.read_text().splitlines()) for p in [path, *(beside.glob("*.py") if beside.is_dir() else ())])
+
+
+def apart(name: str, timeout: int = 600) -> tuple[list[dict[str, Any]], str]:
+    """The rows of a kernel made in a process of its own, or why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        try:
+            done = subprocess.run([sys.executable, __file__, name, "--json", str(out)], capture_output=True, text=True,
+                                  timeout=timeout)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return [], f"more than {timeout} s"
+        if out.exists() and (rows := json.loads(out.read_text())):
+            return rows, ""
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "not made" in line or "Error" in line]
+        return [], said[0].partition("not made: ")[2][:100] if said else f"process ended with {done.returncode}"
+
+
+def markdown(rows: list[dict[str, Any]], missing: dict[str, str]) -> str:
+    """A page with the table, its totals, and the kernels that could not be made."""
+    total = {k: sum(r[k] for r in rows) for k in ("nodes", "opaque", "index_expressions", "before", "after", "findings")}
+    lines = [
+        "# Audit of the kernels of a TVM wheel", "",
+        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions of {len({r['kernel'] for r in rows})} kernels, made for "
+        "their first configuration, imported, exported again (equal as TVM judges), audited.  No GPU, nothing executed; one "
+        "process each.  Operators are the cost of all index expressions before and after, every change proved.  Made by "
+        "`benchmarks/tvm_kernels.py --all`.", "",
+        "| kernel | lines | nodes | opaque | index expressions | operators before | after | errors and warnings | hints | "
+        "seconds | MB | round trip |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for r in rows:
+        lines.append(
+            f"| {r['kernel']} | {r['lines']} | {r['nodes']} | {r['opaque']} | {r['index_expressions']} | {r['before']} | "
+            f"{r['after']} | {r['findings']} | {r['hints'] - r['findings']} | {r['seconds']} | {r['megabytes']} | "
+            f"{r['round_trip']} |"
+        )
+    lines += [
+        f"| **all** | | {total['nodes']} | {total['opaque']} | {total['index_expressions']} | {total['before']} | "
+        f"{total['after']} ({total['after'] / max(1, total['before']):.3f}) | {total['findings']} | | | | |", "",
+    ]
+    if missing:
+        lines += ["Not made, because the wheel wants more than a stand-in for torch, or another TVM:", ""]
+        lines += [f"- `{name}`: {why}" for name, why in missing.items()]
+    return "\n".join(lines) + "\n"
+
+
+def sweep(names: list[str], page: Path | None, out: Path | None) -> None:
+    """Every kernel in a process of its own; a page and JSON of the rows.  Rows that ``out`` has already are kept."""
+    rows: list[dict[str, Any]] = json.loads(out.read_text()) if out is not None and out.exists() else []
+    missing: dict[str, str] = {}
+    for name in [n for n in names if n not in {r["kernel"] for r in rows}]:
+        made, why = apart(name)
+        rows += made
+        if why:
+            missing[name] = why
+        print(f"{name:60} {why or sum(r['seconds'] for r in made)}", flush=True)
+        if page is not None and rows:
+            page.write_text(markdown(sorted(rows, key=lambda r: r["kernel"]), missing))
+        if out is not None:
+            out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("kernel", nargs="*", default=DEFAULT, help="modules of tirx_kernels")
+    parser.add_argument("kernel", nargs="*", help="modules of tirx_kernels")
     parser.add_argument("--pass", dest="compiling", action="store_true", help="compile with our pass too")
     parser.add_argument("--json", type=Path, help="where to write the rows")
+    parser.add_argument("--all", action="store_true", help="every kernel of the wheel (or those named), a process each")
+    parser.add_argument("--markdown", type=Path, help="with --all: the page to write")
     options = parser.parse_args()
     os.environ.setdefault("TIRX_PREPARE_NUM_SMS", "148")
     os.environ.setdefault("TIRX_PREPARE_CUDA_ARCH", "sm_100a")
     stand_in_for_torch()
+    if options.all:
+        sweep(options.kernel or every(), options.markdown, options.json)
+        return
     rows = []
     print(f"{'kernel':46} nodes opaque exprs before after findings seconds round trip   TVM -> ours")
-    for name in options.kernel:
+    for name in options.kernel or DEFAULT:
         try:
             made = kernels(name)
         except Exception as e:  # a module that wants more than a stand-in

@@ -15,7 +15,8 @@ from tirx_eq.script import parse_source
 
 HEADER = """from tirx_eq.script import tirx as T
 from tirx_eq.script.tirx import tile as Tx
-from tirx_eq.layout import S, R, TileLayout, ComposeLayout, SwizzleLayout, TLane, TCol, warpid, laneid, wgid, wid_in_wg, bx, tx
+from tirx_eq.layout import Axis, S, R, TileLayout, ComposeLayout, SwizzleLayout
+from tirx_eq.layout import TLane, TCol, warpid, laneid, wgid, wid_in_wg, bx, tx
 @T.prim_func
 """
 
@@ -237,7 +238,7 @@ def f(A: T.Buffer((64, 8), "float32")):
     assert finding.kind == "tile variant" and "MapPacked" in finding.what and finding.remedy == "leave out dispatch="
     assert audited(text.replace("{variant}", "packed")).findings == []
     unknown = audited(text.replace("{variant}", "nothing"))
-    assert unknown.findings == [] and "no variant 'nothing'" in unknown.not_priced
+    assert kinds(unknown) == ["tile call"] and "no variant 'nothing'" in unknown.findings[0].what
 
 
 def test_reports(tmp_path: Path):

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from .. import ir
+from ..errors import TirxError
 from ..ir import dtype as dt
-from ..layout import ComposeLayout, SwizzleLayout, TileLayout
+from ..layout import ComposeLayout, Iter, SwizzleLayout, TileLayout
 from .findings import Audit, Finding
 from .layouts import declared
 
 #: Thread axes that TVM's canonicalize fuses into one when a CUDA target is current.
 _FUSED = {"tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg"}
 _GRID = {"bx", "by", "bz"}
+
+
+#: (package and version of live objects begin with, what it does with any function, remedy)
+_VERSION_FAULTS = (
+    ("tvm 0.27", "tvm.ir.save_json ends the process on objects of TIRx (segmentation fault)",
+     "keep the source, or save what from_tvm gives"),
+)  # fmt: skip
+
+
+def of_version(made_by: str, name: str) -> list[Finding]:
+    """Hints that hold for every function of a version: ``made_by`` as in "tvm 0.27.0", empty for our own functions."""
+    return [Finding("TVM fault", "hint", name, what, made_by, remedy)
+            for version, what, remedy in _VERSION_FAULTS if made_by.startswith(version)]  # fmt: skip
 
 
 def _tile(layout: Any) -> TileLayout | None:
@@ -47,6 +62,81 @@ _LAYOUT_FAULTS: tuple[tuple[Callable[[TileLayout], bool], str, str], ...] = (
 )  # fmt: skip
 
 
+def _inner_spans(layout: TileLayout) -> list[dict[str, int]]:
+    """How far each possible inner tile reaches per axis: a last part of the iters, the first of them perhaps in part."""
+    found = []
+    reach: dict[str, int] = {}
+    for i in reversed(layout.shard):
+        if not (isinstance(i.extent, int) and isinstance(i.stride, int)):
+            break
+        for part in range(2, i.extent + 1):
+            if i.extent % part == 0:
+                found.append({**reach, i.axis.name: reach.get(i.axis.name, 1) + (part - 1) * abs(i.stride)})
+        if i.extent > 1:
+            reach = dict(found[-1])
+    return found
+
+
+def _scaled_copies(layout: TileLayout, spans: dict[str, int]) -> TileLayout:
+    """The layout with copies and offset as far apart as inner tiles with these spans are."""
+    replica = tuple(Iter(i.extent, i.stride * spans.get(i.axis.name, 1), i.axis) for i in layout.replica)
+    return TileLayout(layout.shard, replica, {a: v * spans.get(a.name, 1) for a, v in layout.offset.items()})
+
+
+def _unscaled_tile(layout: TileLayout, shape: tuple[int, ...] | None) -> TileLayout | None:
+    """The layout that a tiling means whose copies TVM's ``tile`` left where they were before, on top of other elements."""
+    from ..prove.layouts import injective
+
+    if shape is None or not layout.replica or not layout.is_constant() or not 0 < prod(shape) <= 1 << 18:
+        return None
+    if injective(layout, shape).status != "different":
+        return None
+    for spans in _inner_spans(layout):
+        meant = _scaled_copies(layout, spans)
+        if meant != layout and injective(meant, shape).status == "equal":
+            return meant
+    return None
+
+
+def _atoms_hidden(layout: TileLayout) -> bool:
+    """Whether taking an inner tile off again moves the copies: their axis has an inner tile that reaches beyond one place."""
+    spans = _inner_spans(layout)[:-1] if layout.is_constant() else []
+    return any(s.get(i.axis.name, 1) > 1 for i in layout.replica for s in spans)
+
+
+def _tilings(func: ir.PrimFunc) -> list[Finding]:
+    """Layouts with copies on which TVM's tile and its inverse go wrong."""
+    used: set[ir.Buffer] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, ir.TilePrimitiveCall):
+            used.update(r.buffer for r in node.regions())
+
+    ir.post_order_visit(func.body, look)
+    found = []
+    for buffer, stmt in declared(func):
+        layout, span = _tile(buffer.layout), None if stmt is None else stmt.span
+        if layout is None or not layout.replica:
+            continue
+        try:
+            meant = _unscaled_tile(layout, buffer.const_shape())
+        except TirxError:
+            continue
+        if meant is not None:
+            found.append(Finding(
+                "TVM fault", "warning", buffer.name,
+                "its copies lie on other elements, as those of tile() do, which scales neither copies nor offset of the outer "
+                "layout", "0.26, 0.27, apache-tvm-tirx", f"layout={meant.script(prefix='')}", span, layout,
+            ))  # fmt: skip
+        elif buffer in used and _atoms_hidden(layout):
+            found.append(Finding(
+                "TVM fault", "hint", buffer.name,
+                "is_tile_inner and is_direct_sum_left answer None, or another outer layout, where that has copies: a variant "
+                "that looks for its atom in this layout is passed over", "0.26, 0.27", span=span, layout=layout,
+            ))  # fmt: skip
+    return found
+
+
 def check(func: ir.PrimFunc, result: Audit) -> list[Finding]:
     """A warning for each buffer or statement on which TVM is known to fail."""
     found: list[Finding] = []
@@ -62,7 +152,7 @@ def check(func: ir.PrimFunc, result: Audit) -> list[Finding]:
                 "MakePackedAPI refuses a TMEM buffer whose address is read from shared memory", "0.27",
                 "give a constant address, or compile with this package", span,
             ))  # fmt: skip
-    return found + _shifted_pool(func)
+    return found + _shifted_pool(func) + _tilings(func)
 
 
 def _shifted_pool(func: ir.PrimFunc) -> list[Finding]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .. import ir
-from . import accesses, layouts, operators, reference, tiles
+from . import accesses, layouts, operators, reference, tiles, views
 from .findings import SEVERITIES, Audit, Finding
 
 Check = Callable[[ir.PrimFunc, Audit], list[Finding]]
@@ -22,9 +23,13 @@ def audit(func: Any, *, progress: Callable[[str], None] | None = None) -> Audit:
     from ..interop.tvm import ImportSummary, from_tvm
 
     summary = ImportSummary()
+    made_by = ""
     if not isinstance(func, ir.PrimFunc):
+        package = type(func).__module__.split(".")[0]
+        made_by = f"{package} {getattr(sys.modules.get(package), '__version__', '')}"
         func = from_tvm(func, summary=summary)
     result = Audit(func.name)
+    result.findings += reference.of_version(made_by, func.name)
     opaque: list[ir.Opaque] = []
 
     def look(node: Any) -> None:
@@ -35,7 +40,7 @@ def audit(func: Any, *, progress: Callable[[str], None] | None = None) -> Audit:
     ir.post_order_visit(func, look)
     result.opaque = len(opaque)
     checks: dict[str, Check] = {
-        "layouts": layouts.check, "reference": reference.check, "accesses": accesses.check,
+        "layouts": layouts.check, "views": views.check, "reference": reference.check, "accesses": accesses.check,
         "operators": operators.check, "tiles": tiles.check,
     }  # fmt: skip
     for name, check in checks.items():

@@ -157,9 +157,14 @@ def _prove(choice: Choice, block: Block, indices: Indices) -> Lowered:
     return Lowered(choice, verdict)
 
 
-def _unread_config(choice: Choice) -> list[str]:
+def unread_config(choice: Choice) -> list[str]:
+    """Config keys of a call that neither the chosen variant nor the compiler reads."""
     read = COMMON_CONFIG | {key for v in VARIANTS.values() for key in v.config if v.node == choice.chosen.node}
-    unread = sorted(set(choice.context.call.config) - read)
+    return sorted(set(choice.context.call.config) - read)
+
+
+def _unread_config(choice: Choice) -> list[str]:
+    unread = unread_config(choice)
     for key in unread:
         value = choice.context.call.config[key]
         off = value is None or (key in FLAGS and constant(value) == 0)
