@@ -37,6 +37,13 @@ EQUIVALENT = [
     ("tc_pair", "no barrier: bar.sync", "the cluster barrier right after it orders the same threads"),
     ("tma_multicast", "no cluster barrier: barrier.cluster.wait", "the last one: nobody touches another CTA's memory after"),
     ("cp_async_pipeline", "no barrier: bar.sync", "unrolled last iterations: the buffer is not written again"),
+    ("example gemm_(single_tile|k_loop|many_tiles)", "fence.mbarrier_init",
+     "the fence.proxy.async of the same thread follows and covers it"),
+    ("example gemm_(k_loop|many_tiles|tma)", "no barrier: bar.sync",
+     "the first one: another follows before anybody uses what the first warp set up"),
+    ("example .*", "no warp barrier", "the lanes are together already, by tcgen05.alloc or a barrier of the CTA just before"),
+    ("example gemm_persistent", "no wait loop",
+     "a tile's first load: everybody has waited for the result of the tile before, which comes after all uses of the stage"),
 ]
 
 
