@@ -10,6 +10,7 @@ from tirx_eq.egraph.random_terms import random_range, random_term, sample
 from tirx_eq.egraph.simplify import simplify, simplify_all
 from tirx_eq.ir.index import EvaluationError, Term, evaluate, parse, show
 
+XY = {"x": (0, 999), "y": (0, 999)}
 CASES = [
     ("(lt (div x 4) n)", {"x": (0, 1000), "n": (0, 100)}, ["(lt x (mul n 4))"], "1"),
     ("(div x n)", {"x": (0, 99), "n": (1, 100)}, ["(lt x n)"], "0"),
@@ -22,6 +23,21 @@ CASES = [
     ("(mod x 24)", {"x": (0, 1000)}, ["(land (le 3 x) (lnot (le 24 x)))"], "x"),
     ("(select (lt x 8) (mod x 8) x)", {"x": (0, 63)}, ["(lt x 8)"], "x"),
     ("(max x y)", {"x": (0, 63), "y": (0, 63)}, ["(le y x)"], "x"),
+    # congruences: the value is r modulo m
+    ("(mod (add x 1) 4)", XY, ["(eq (mod x 4) 3)"], "0"),
+    ("(mul (div (add x 1) 4) 4)", XY, ["(eq (mod x 4) 3)"], "(add x 1)"),
+    ("(mod x 2)", XY, ["(eq (mod x 4) 3)"], "1"),
+    ("(mod (add x y) 4)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 4) 1)"], "0"),
+    ("(mod (sub x y) 4)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 4) 1)"], "2"),
+    ("(mod (add x y) 2)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 6) 1)"], "0"),
+    ("(mod (mul x y) 4)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 4) 2)"], "2"),
+    ("(mod (min x y) 4)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 4) 3)"], "3"),
+    ("(eq (mod x 8) 2)", XY, ["(eq (mod x 4) 3)"], "0"),
+    ("(eq x y)", XY, ["(eq (mod x 4) 3)", "(eq (mod y 4) 1)"], "0"),
+    ("(ne x 8)", XY, ["(eq (mod x 4) 3)"], "1"),
+    ("(mod x 3)", XY, ["(eq (mod x 12) 7)"], "1"),
+    ("(xor x 3)", XY, ["(eq (mod x 4) 3)"], "(sub x 3)"),
+    ("(mod n 4)", XY | {"n": (1, 50)}, ["(eq (sub n 2) (mul 4 y))"], "2"),
 ]  # fmt: skip
 
 
@@ -59,7 +75,8 @@ def test_random_assumptions_are_never_misused() -> None:
             for _ in range(r.randint(1, 2))
         ]
         if r.random() < 0.4:
-            assume.append(("eq", ("mod", r.choice(names), r.choice((2, 3, 4, 8))), 0))
+            modulus = r.choice((2, 3, 4, 8))
+            assume.append(("eq", ("mod", r.choice(names), modulus), r.randrange(modulus)))
         terms = [random_term(r, 3, names) for _ in range(3)] + [("min", *assume[0][1:])]  # type: ignore[misc, index]
         try:
             results = simplify_all(terms, ranges, assume=assume, check_result=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tirx_eq.egraph.reach import reachable, shapes
-from tirx_eq.egraph.rules import INDEX_FILES, STRENGTH_FILE, load_rules, read_files, read_forms, rules_of
+from tirx_eq.egraph.rules import CONGRUENCE_FILE, INDEX_FILES, STRENGTH_FILE, load_rules, read_files, read_forms, rules_of
 from tirx_eq.errors import RuleError
 
 RULESETS = {"ana", "fold", "prune", "simp", "alt", "final"}
@@ -55,7 +55,7 @@ def test_tags_belong_to_the_next_form() -> None:
 
 def test_the_fast_reader_sees_the_same_rules() -> None:
     rules = load_rules()
-    files = (*INDEX_FILES, STRENGTH_FILE)
+    files = (*INDEX_FILES, CONGRUENCE_FILE, STRENGTH_FILE)
     declared, fast = shapes(files)
     assert [(r.name, r.ruleset, r.text) for r in rules] == [(s.name, s.ruleset, s.text) for s in fast]
     assert len(declared) + len(fast) == len(read_files(files))

@@ -143,6 +143,9 @@ INDEX_FILES = (
 )  # fmt: skip
 """Rule files of index arithmetic, in the order they are loaded; ``ops.egg`` first, it declares the sort."""
 
+CONGRUENCE_FILE = "congruence.egg"
+"""Congruences, loaded where there are assumptions: nothing else says more of a residue than alignment and constants do."""
+
 STRENGTH_FILE = "strength.egg"
 """Forms for extraction only, loaded on request."""
 
@@ -159,6 +162,6 @@ def read_files(files: tuple[str, ...]) -> tuple[Source, ...]:
     return tuple(out)
 
 
-def load_rules(files: tuple[str, ...] = (*INDEX_FILES, STRENGTH_FILE)) -> list[Rule]:
+def load_rules(files: tuple[str, ...] = (*INDEX_FILES, CONGRUENCE_FILE, STRENGTH_FILE)) -> list[Rule]:
     """Every rule of the named files (default: index arithmetic)."""
     return rules_of(read_files(files))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from . import encode
 from .engine import Engine, EngineError, Graph
 from .reach import declarations, reachable
-from .rules import INDEX_FILES, STRENGTH_FILE
+from .rules import CONGRUENCE_FILE, INDEX_FILES, STRENGTH_FILE
 
 ROUNDS = 5
 """Rounds of the equality phase: the normal form leaves little to do, and more rounds were never seen to help it."""
@@ -95,7 +95,7 @@ def saturate(
     present = {key[0] for key in encoder.keys}
     if facts:
         present |= {"Lt", "Le"}
-    files = (*INDEX_FILES, STRENGTH_FILE) if strength else INDEX_FILES
+    files = (*INDEX_FILES, *((CONGRUENCE_FILE,) if facts else ()), *((STRENGTH_FILE,) if strength else ()))
     prelude = _prelude(files, present)
     engine, kept = _engine(prelude)
     try:

@@ -107,6 +107,7 @@ RELATIONS: dict[str, Callable[..., Term]] = {
     "ps": lambda e: le(1, e),
     "lt": lambda a, b: ("lt", a, b),
     "le": lambda a, b: ("le", a, b),
+    "cg": lambda e, m, r: ("land", ("le", 2, m), ("eq", ("mod", e, m), r)),
 }
 """Relations between values: what the presence of a row says."""
 

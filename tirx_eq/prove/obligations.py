@@ -307,7 +307,7 @@ class _Reader:
         if head == "=":
             return self._equation(args)
         if head in RELATIONS:
-            self.hypotheses.append(RELATIONS[head](*(self.pattern(a) for a in args)))
+            self.hypotheses.append(RELATIONS[head](*self._arguments(head, args, built=False)))
         elif head in COMPARISONS:
             if head == "!=" and any(self._sort(a) == "E" for a in args):
                 return  # different classes may hold equal values
@@ -321,6 +321,12 @@ class _Reader:
             self.pattern(form)
         else:
             raise RuleError(f"rule {self.rule}: fact '{head}' has no meaning", hint="prove/meaning.py has the tables")
+
+    def _arguments(self, head: str, args: Sequence[Form], built: bool) -> list[Term]:
+        """Arguments of a relation: classes, and numbers where its declaration says so."""
+        sorts = self.signature.heads[head][0] if head in self.signature.heads else ("E",) * len(args)
+        as_class = self.build if built else self.pattern
+        return [as_class(a) if sort == "E" else self.constant(a, built=built) for a, sort in zip(args, sorts)]
 
     def _sort(self, form: Form) -> str | None:
         if isinstance(form, list):
@@ -367,7 +373,7 @@ class _Reader:
             for a in args:
                 self.build(a)
         elif head in RELATIONS:
-            self.goals.append(Goal(_text(form), RELATIONS[head](*(self.build(a) for a in args))))
+            self.goals.append(Goal(_text(form), RELATIONS[head](*self._arguments(head, args, built=True))))
         elif head != "subsume":  # subsuming claims nothing about values
             raise RuleError(f"rule {self.rule}: action '{head}' has no meaning")
 
