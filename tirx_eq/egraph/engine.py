@@ -8,7 +8,6 @@ An engine whose run failed is spent: its e-graph may be half updated, so every l
 from __future__ import annotations
 
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -88,10 +87,9 @@ def _shared_memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-@lru_cache(maxsize=1)
 def _time_unit() -> float:
     """Factor for egglog's durations: 13.2 reports them a thousand times too small."""
-    return 1000.0 if importlib.metadata.version("egglog").startswith("13.") else 1.0
+    return 1.0 if hasattr(bindings().EGraph, "parse_and_run_program") else 1000.0
 
 
 class Engine:

@@ -165,6 +165,21 @@ class CallContext:
         tid = self.launch.flat_tid()
         return tid if self.participants == self.launch.threads else tid % self.participants
 
+    def executing(self, points: Mapping[Var, np.ndarray]) -> np.ndarray:
+        """Threads whose regions together are all that the call means, with variables as in ``points`` (one per thread).
+
+        Where one lane of a warp is elected and all its lanes mean the same regions, that is one thread of each warp.
+        """
+        active, issuers = np.flatnonzero(self.active.mask), np.asarray(self.active.issuers())
+        if not self.active.elected:
+            return active
+        first = np.searchsorted(issuers // WARP, active // WARP)
+        for r in (r for o in self.operands.values() for r in o.region.region):
+            low = np.broadcast_to(evaluate_at(r.min, points), (self.launch.threads,))
+            if (low[active] != low[issuers][first]).any():
+                return active
+        return issuers
+
     def resolve(self, e: Expr) -> Expr:
         """``e`` with scope ids and bound variables replaced by what they stand for."""
         return substitute(e, self.environment)

@@ -63,7 +63,7 @@ class Names:
 
     def _targets(self, points: Points) -> tuple[Array, Array, Array]:
         """(thread that means it, element, name) of every place of the destination."""
-        active = np.flatnonzero(self.c.active.mask)
+        active = self.c.executing(points)
         units = np.unique(active // self.c.participants, return_index=True)[1]
         if self.target.name not in self.held:
             first = active[units]

@@ -40,6 +40,7 @@ class Indices:
 
     def __init__(self, program: Block, launch: Launch, storage: Storage, ranges: Mapping[Var, tuple[int, int]]) -> None:
         self.storage = storage
+        self._terms: dict[int, tuple[Expr, Term]] = {}
         self.scope = new_scope()
         launch.declare(self.scope)
         self.scope.name(shared_address(), SHARED_RANGE)
@@ -53,7 +54,7 @@ class Indices:
                 self.scope.name(node.var, node.bounds)
         terms: dict[Term, None] = {}
         for e in self.roots(program):
-            terms[self.scope.term(e)] = None
+            terms[self._read(e)] = None
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
 
@@ -70,8 +71,14 @@ class Indices:
 
     def term(self, e: Expr) -> Term:
         """The simplified term of an index expression."""
-        before = self.scope.term(e)
+        before = self._read(e)
         return before if before not in self.table else self.table[before].after
+
+    def _read(self, e: Expr) -> Term:
+        """The expression as a term, made once (the expression is kept, since it is known by its id)."""
+        if id(e) not in self._terms:
+            self._terms[id(e)] = e, self.scope.term(e)
+        return self._terms[id(e)][1]
 
     def roots(self, program: Block) -> Iterator[Expr]:
         """Every index expression that the program's code needs."""
@@ -103,7 +110,7 @@ class Indices:
                 yield e
             yield from self.index_parts(self.storage.byte_offset(e.buffer, e.indices))
         elif is_index(e):
-            term = self.scope.term(e)
+            term = self._read(e)
             sources = [self.scope.sources[n] for n in sorted(names(term))]
             yield e
             if sources != [e]:

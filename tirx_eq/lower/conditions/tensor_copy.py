@@ -83,6 +83,14 @@ def global_and_shared(c: CallContext) -> tuple[Operand, Operand]:
 
 def tensor_map(c: CallContext, code: int) -> TensorMap | str:
     """The tensor map of the call's global buffer for boxes of the region under a swizzle, or why there is none."""
+    key = ("tensor map", code)
+    if key not in c.memo:
+        c.memo[key] = _tensor_map(c, code)
+    found: TensorMap | str = c.memo[key]
+    return found
+
+
+def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     mode = next(m for m in SWIZZLES.values() if m.tensor_map_code == code)
     source, _ = global_and_shared(c)
     buffer = source.buffer
@@ -91,7 +99,10 @@ def tensor_map(c: CallContext, code: int) -> TensorMap | str:
     shape = const_shape(buffer)
     if not isinstance(buffer.elem_offset, IntImm):
         return f"where '{buffer.name}' begins is known only at run time"
-    strides = _strides(source, shape)
+    key = ("strides", source.name)
+    if key not in c.memo:
+        c.memo[key] = _strides(source, shape)
+    strides: list[int] | str = c.memo[key]
     if isinstance(strides, str):
         return strides
     bits = dt.storage_bits(buffer.dtype)

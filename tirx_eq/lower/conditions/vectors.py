@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ...ir import Var
+from ...ir import IntImm, Var
+from ...layout import default_layout
 from ...prove.validate import validate
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
+from ..storage import strides_of
 from .registry import OPTIONS, holds_at, regions
 
 #: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
@@ -30,7 +32,7 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     lanes = w * 8 // o.bits
     if o.size % lanes:
         return f"{o.size} elements are not a multiple of {lanes}"
-    if lanes == 1:
+    if lanes == 1 or _within_rows(o, lanes):
         return None
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
@@ -43,6 +45,14 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
             where = f" at {verdict.counterexample}" if verdict.counterexample else ""
             return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
     return None
+
+
+def _within_rows(o: Operand, lanes: int) -> bool:
+    """Whether groups lie within rows of a buffer without a layout of its own, and whose rows are contiguous."""
+    b = o.buffer
+    step = strides_of(b)[-1] if b.ndim else None
+    plain = b.layout is None or b.layout == default_layout(b.const_shape() or ())
+    return plain and isinstance(step, IntImm) and step.value == 1 and o.extents[-1] % lanes == 0
 
 
 def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
