@@ -34,8 +34,10 @@ def _flipped(term: Term) -> tuple[Term, int] | None:
     if not isinstance(term, tuple):
         return None
     op, *args = term
-    if op == "xor" and isinstance(args[1], int):
-        return args[0], args[1]
+    if op == "xor":
+        for a, b in (args, args[::-1]):
+            if isinstance(b, int):
+                return a, b
     for k, a in enumerate(args if op in ("add", "mul", "shl", "xor") else ()):
         inner = _flipped(a)
         if inner is None:
