@@ -3,7 +3,7 @@
 Each example is given to both: to ours as it is, to ``apache-tvm`` 0.26 (``tir_pipeline="tirx"``, target sm_100a) with its
 import lines changed, whose CUDA C++ then goes through ``nvcc -ptx``.  Either PTX is assembled by the same ``ptxas``.  Every
 compilation has a process of its own, the two compilers take turns, and times are the least of the rounds; ours include the
-proofs.  ``cold`` counts from the start of the compiler's import to the PTX (``CPU`` is the processor time until then), ``first``
+proofs.  ``cold`` counts from the start of the compiler's import to the PTX (``CPU``: the processor time until then), ``first``
 from the source text, with the compiler loaded; ``again`` is the second compilation in one process.
 
 Run with an interpreter that has TVM; ours may be another (``--ours``).  ``nvcc``, ``ptxas`` and ``nvdisasm`` are looked for
