@@ -70,7 +70,8 @@ def stand_in_for_torch() -> None:
     """Modules named torch with whatever is asked of them, unless torch is installed."""
     if importlib.util.find_spec("torch") is not None:
         return
-    names = ("torch", "nn", "nn.functional", "cuda", "distributed", "utils", "utils.cpp_extension", "autograd", "testing")
+    names = ("torch", "nn", "nn.functional", "cuda", "distributed", "utils", "utils.cpp_extension", "autograd", "testing",
+             "multiprocessing")  # fmt: skip
     for name in names:
         module: Any = types.ModuleType(name if name == "torch" else f"torch.{name}")
         fixed: dict[str, Any] = {}
