@@ -21,7 +21,19 @@ from tirx_eq.solve.distribution import distribution_of
 from tirx_eq.solve.redistribute_plan import Barrier, Choose, Get, Permute, Put, Shuffle, cost_of
 from tirx_eq.solve.redistribute_table import thread_term
 
-from .conversion_pairs import A8, A16, C16X2, C16X4, CTA_COLUMNS, CTA_ROWS, ROWS16, VECTOR, VECTOR_ALL, pairs
+from .conversion_pairs import (
+    A8,
+    A16,
+    C16X2,
+    C16X4,
+    COLUMNS16,
+    CTA_COLUMNS,
+    CTA_ROWS,
+    ROWS16,
+    VECTOR,
+    VECTOR_ALL,
+    pairs,
+)
 
 PAIRS = pairs()
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
@@ -114,7 +126,10 @@ def test_the_known_cases():
     assert narrow.plan.kind == "shuffle" and narrow.cost.shuffles == 4
     rows = convert(A16, ROWS16, "float16")
     assert [type(s).__name__ for s in rows.plan.steps] == ["Put", "Barrier", "Get"] and rows.plan.steps[0].matrix
-    assert "stmatrix.sync.aligned.m8n8.x4" in rows.ptx
+    assert "stmatrix.sync.aligned.m8n8.x4.shared" in rows.ptx
+    columns = convert(A16, COLUMNS16, "float16")
+    assert [type(s).__name__ for s in columns.plan.steps] == ["Put", "Barrier", "Get"]
+    assert "stmatrix.sync.aligned.m8n8.x4.trans" in columns.ptx
 
 
 def fewest_by_table(c):

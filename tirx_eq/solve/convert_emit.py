@@ -124,7 +124,8 @@ class _Code:
         words = [self.values[w] for w in step.words]
         guard = None if step.guard is None else self.condition(step.guard)
         if step.matrix:
-            k.emit(f"stmatrix.sync.aligned.m8n8.x{len(words)}.shared.b16", at, words)
+            trans = ".trans" if step.matrix == "trans" else ""
+            k.emit(f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16", at, words)
         elif step.width < 4:
             part = k.op("cvt.u16.u32", words[0])
             k.emit(f"st.shared.b{8 * step.width}", at, part, pred=guard)
@@ -136,7 +137,8 @@ class _Code:
         guard = None if step.guard is None else self.condition(step.guard)
         if step.matrix:
             outs = k.regs("b32", len(step.outs))
-            k.emit(f"ldmatrix.sync.aligned.m8n8.x{len(outs)}.shared.b16", outs, at)
+            trans = ".trans" if step.matrix == "trans" else ""
+            k.emit(f"ldmatrix.sync.aligned.m8n8.x{len(outs)}{trans}.shared.b16", outs, at)
         elif step.width < 4:
             part = k.op("mov.b16", 0) if guard else k.reg("b16")
             k.emit(f"ld.shared.u{8 * step.width}", part, at, pred=guard)

@@ -29,7 +29,8 @@ def program_of(plan: Plan, name: str = "convert") -> PrimFunc:
 def source_of(plan: Plan, name: str = "convert") -> str:
     """Its source text."""
     lines = [f"tid = Tx.thread_id([{plan.threads}])", f'v = Tx.alloc_local(({plan.values},), "uint32")']
-    unit = min([4, *(step.width for step in plan.steps if isinstance(step, (Put, Get)))])
+    accesses = [step for step in plan.steps if isinstance(step, (Put, Get))]
+    unit = min([4, *(2 if step.matrix == "trans" else step.width for step in accesses)])
     if plan.shared:
         lines.append(f's = Tx.alloc_shared([{-(-plan.shared // unit)}], "uint{8 * unit}")')
     lines += [f"v[{i}] = A[tid, {i}]" for i in range(plan.inputs)]
@@ -82,9 +83,15 @@ def _lines(step: Any, unit: int) -> list[str]:
 def _address(step: Put | Get, byte: int, unit: int) -> str:
     """The index of the unit that is ``byte`` bytes into a thread's access."""
     if step.matrix:
-        # lane 8 j + r gives row r of matrix j; lane l has bytes 4 (l % 4) on of row l // 4
-        giver = ("add", ("mul", ("div", "tid", WARP), WARP), ("add", ("div", ("mod", "tid", WARP), 4), 8 * (byte // 4)))
-        start = f"{text(replaced(step.address, giver))} + (tid % 4) * 4 + {step.offset + byte % 4}"
+        # Lane 8 j + r gives row r of matrix j.  Lane l has bytes 4 (l % 4) on of row l // 4, or (transposed) column l // 4
+        # of rows 2 (l % 4) and the next.
+        row: Term = ("div", ("mod", "tid", WARP), 4)
+        within = f"(tid % 4) * 4 + {step.offset + byte % 4}"
+        if step.matrix == "trans":
+            row = ("add", ("mul", ("mod", "tid", 4), 2), byte % 4 // 2)
+            within = f"(tid % {WARP} // 4) * 2 + {step.offset + byte % 2}"
+        giver = ("add", ("mul", ("div", "tid", WARP), WARP), ("add", row, 8 * (byte // 4)))
+        start = f"{text(replaced(step.address, giver))} + {within}"
     else:
         start = f"{text(step.address)} + {step.offset + byte}"
     return f"({start}) // {unit}" if unit > 1 else start

@@ -55,15 +55,15 @@ class Shuffle:
 @dataclass(frozen=True)
 class Put:
     """Store of neighbouring words at byte ``address`` + ``offset``; ``width`` bytes in all (1 and 2: the low part of the
-    word), in threads where ``guard`` is 1 (None: all).  ``matrix``: by ``stmatrix``, a word per 8x8 matrix of 16 bits, lane
-    8 j + r giving the address of row r of matrix j."""
+    word), in threads where ``guard`` is 1 (None: all).  ``matrix`` ("matrix", or "trans" for transposed ones): by
+    ``stmatrix``, a word per 8x8 matrix of 16 bits, lane 8 j + r giving the address of row r of matrix j."""
 
     words: tuple[int, ...]
     address: Term
     offset: int
     width: int
     guard: Term | None = None
-    matrix: bool = False
+    matrix: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Get:
     offset: int
     width: int
     guard: Term | None = None
-    matrix: bool = False
+    matrix: str = ""
 
 
 @dataclass(frozen=True)
@@ -239,13 +239,19 @@ def thread_values(term: Term, threads: int) -> Array:
 
 
 def rows_of_matrices(step: Put | Get, threads: int) -> tuple[Array, Array]:
-    """(byte addresses of the 4 bytes that each thread touches per word: (threads, words), addresses given by lanes)."""
+    """(byte addresses that each thread touches: (threads, 4 bytes per word), addresses given by lanes)."""
     given = thread_values(step.address, threads) + step.offset
     count = len(step.words) if isinstance(step, Put) else len(step.outs)
     tid = np.arange(threads)
     base, lane = tid // WARP * WARP, tid % WARP
-    touched = np.stack([given[base + 8 * j + lane // 4] + 4 * (lane % 4) for j in range(count)], axis=1)
-    return touched, given
+    parts = []
+    for j in range(count):
+        for byte in range(4):
+            if step.matrix == "trans":  # column lane / 4 of rows 2 (lane % 4) and the next
+                parts.append(given[base + 8 * j + 2 * (lane % 4) + byte // 2] + 2 * (lane // 4) + byte % 2)
+            else:
+                parts.append(given[base + 8 * j + lane // 4] + 4 * (lane % 4) + byte)
+    return np.stack(parts, axis=1), given
 
 
 def execute(plan: Plan, source: Array) -> Array:
@@ -298,8 +304,7 @@ def _touched(step: Put | Get, plan: Plan) -> tuple[Array, Array]:
     """(byte addresses (threads, bytes), threads that take part) of an access."""
     n = plan.threads
     if step.matrix:
-        touched, given = rows_of_matrices(step, n)
-        at = (touched[:, :, None] + np.arange(4)).reshape(n, -1)
+        at, given = rows_of_matrices(step, n)
         aligned = not (given % 16).any()
     else:
         start = thread_values(step.address, n) + step.offset

@@ -2,8 +2,9 @@
 
 For linear distributions the memory layout is free, so it is chosen: its lowest bits are register directions that both sides
 share, then those of one side (whose accesses become as wide as 16 bytes), and the banks are a synthesised XOR matrix under
-which neither side conflicts.  Where a word's neighbours are lanes 0 to 3, ``stmatrix``/``ldmatrix`` moves four registers at
-once.  Other distributions go through a row-major tile, padded or swizzled by :func:`best_layout`.
+which neither side conflicts.  Where 16-byte rows lie along the lanes as 8x8 matrices have them, transposed or not,
+``stmatrix`` and ``ldmatrix`` move four registers at once.  Other distributions go through a row-major tile, padded or
+swizzled by :func:`best_layout` (``redistribute_table``).
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ MAX_SHARED = 232_448
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the way: ``low`` are the slot vectors that make up one access of ``width`` bytes, ``slots`` a basis of the
-    slots that start one, ``guard`` the thread bits that are 0 in threads that store (others hold further copies)."""
+    """One side of the way: ``low`` are the slot vectors that make up one access of ``width`` bytes per lane, ``slots`` a basis
+    of the slots that start one, ``guard`` the thread bits that are 0 in threads that store (others hold further copies).
+
+    ``mode``: ``"vector"``; ``"matrix"``: 8x8 matrices of 16 bits whose rows lie along lanes 0-3; ``"trans"``: transposed
+    matrices, whose rows lie along the lanes' groups of four (PTX ISA 9.7.14.5.15, ldmatrix and stmatrix).
+    """
 
     form: LinearForm
     low: tuple[int, ...]
     slots: tuple[int, ...]
     guard: int
     width: int
+    mode: str = "vector"
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,11 @@ class Memory:
     """The address of an element as a linear map: ``columns[i]`` is the byte address of element bit i."""
 
     columns: tuple[int, ...]
-    low: tuple[int, ...]  # element vectors of the lowest address bits
 
 
 def shared_plans(src: Distribution, dst: Distribution, a: LinearForm, b: LinearForm, in_warp: bool) -> Iterator[Plan]:
-    """One plan per order of the low address bits, and its variants with matrix instructions."""
+    """One plan per order of the low address bits and way of access of either side; without conflicts but for the first,
+    which has the fewest."""
     if len(a.threads) != len(b.threads) or rank([*a.slots, *a.threads]) < a.bits:
         return
     size = src.bits // 8
@@ -53,18 +59,18 @@ def shared_plans(src: Distribution, dst: Distribution, a: LinearForm, b: LinearF
         if low in seen:
             continue
         seen.add(low)
-        sides = (_side(a, low, size, True), _side(b, low, size, False))
-        memory = _memory(a, low, sides, size, must=len(seen) == 1)
-        if memory is None:
-            continue
-        for matrix in (True, False):
-            plan = _plan(src, dst, memory, sides, size, in_warp, matrix)
-            if plan is not None:
-                yield plan
+        for store in _sides(a, low, size, True):
+            for load in _sides(b, low, size, False):
+                first = len(seen) == 1 and store.mode == load.mode == "vector"
+                memory = _memory(a, low, (store, load), size, must=first)
+                plan = None if memory is None else _plan(src, dst, memory, (store, load), size, in_warp)
+                if plan is not None:
+                    yield plan
 
 
 def _orders(a: LinearForm, b: LinearForm, size: int) -> Iterator[tuple[int, ...]]:
-    """Element vectors for the low address bits: shared directions first, then none, the source's, the destination's."""
+    """Element vectors for the low address bits: directions that both sides have in registers, then those and one side's,
+    then what the matrix instructions of either side need."""
     most = (WIDEST // size).bit_length() - 1
     word = (4 // size).bit_length() - 1
     common = intersection(a.slots, b.slots)
@@ -72,41 +78,48 @@ def _orders(a: LinearForm, b: LinearForm, size: int) -> Iterator[tuple[int, ...]
     start = extend([], [*prefer, *common], most)
     yield tuple(start)
     for mine, other in ((b, a), (a, b)):
-        basis = echelon(mine.slots)
-        # Directions that are the other side's registers within a word and its lanes 0-3 suit the matrix instructions.
-        likes = [v for v in (*other.slots[:word], *other.threads[:2]) if not reduce_by(basis, v)]
-        yield tuple(extend(start, [*likes, *mine.slots], most))
-        yield tuple(extend([], [*likes, *mine.slots], most))
+        yield tuple(extend(start, mine.slots, most))
+        yield tuple(extend([], mine.slots, most))
+        for rows in ((*other.slots[:word], *other.threads[:2]), other.threads[2:5] if size == 2 else ()):
+            if rows and rank(rows) == len(rows) <= most:
+                yield tuple(rows)
 
 
-def _side(form: LinearForm, low: Sequence[int], size: int, store: bool) -> Side:
+def _sides(form: LinearForm, low: Sequence[int], size: int, store: bool) -> Iterator[Side]:
+    """The ways in which a side can access memory with these low bits."""
+    word = (4 // size).bit_length() - 1
+    yield _side(form, low, size, store, "vector")
+    if len(form.threads) < 5:
+        return
+    if tuple(low) == (*form.slots[:word], *form.threads[:2]) and len(form.slots) >= word:
+        matrix = _side(form, low, size, store, "matrix")
+        if matrix.width == 4 and not matrix.guard:
+            yield matrix
+    if size == 2 and tuple(low) == form.threads[2:5] and form.slots:
+        trans = _side(form, form.slots[:1], size, store, "trans")
+        if trans.width == 4 and not trans.guard:
+            yield trans
+
+
+def _side(form: LinearForm, low: Sequence[int], size: int, store: bool, mode: str) -> Side:
     solver = Solver(form.slots)
-    mine = []
+    mine: list[int] = []
     for v in low:
         s = solver.solve(v)
         if s is None:
             break
         mine.append(s)
-    guard, skipped = 0, 0
-    if store:
-        n = len(form.slots)
-        for v in echelon(Solver([*form.slots, *form.threads]).kernel):
-            lead = v.bit_length() - 1
-            if lead >= n:
-                guard |= 1 << (lead - n)
-            else:
-                skipped |= 1 << lead
-    else:
-        for v in echelon(solver.kernel):
-            skipped |= 1 << (v.bit_length() - 1)
-    whole = (1 << len(form.slots)) - 1
-    # Copies within a thread are stored or loaded once; the vector's own directions are part of an access.
+    n = len(form.slots)
+    # Copies within a thread are stored or loaded once; copies in other threads are stored by one of them.
     copies = echelon(solver.kernel)
-    free = units(whole & ~skipped) if store else [u for u in units(whole) if not skipped & u]
-    starts = extend([*copies, *mine], free, len(form.slots))[len(copies) + len(mine) :]
+    skipped = sum(1 << (v.bit_length() - 1) for v in copies)
+    guard = 0
     if store:
-        starts = [s for s in starts if not s & skipped]
-    return Side(form, tuple(mine), tuple(starts), guard, min(WIDEST, size << len(mine)))
+        leads = [v.bit_length() - 1 - n for v in echelon(Solver([*form.slots, *form.threads]).kernel)]
+        guard = sum(1 << lead for lead in leads if lead >= 0)
+    free = units(((1 << n) - 1) & ~skipped)
+    starts = extend([*copies, *mine], free, n)[len(copies) + len(mine) :]
+    return Side(form, tuple(mine), tuple(starts), guard, min(WIDEST, size << len(mine)), mode)
 
 
 def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: int, must: bool) -> Memory | None:
@@ -120,7 +133,8 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
         columns.append(x)
     sub = (4 // size).bit_length() - 1
     words = a.bits - sub
-    kept = max(0, (max(s.width for s in sides) // 4).bit_length() - 1)
+    widest = max(WIDEST if s.mode != "vector" else s.width for s in sides)
+    kept = max(0, (widest // 4).bit_length() - 1)
     phases = []
     for side in sides:
         lanes = PHASE_LANES[side.width]
@@ -145,21 +159,16 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
     for c in columns:
         word = sum(parity(row & (c >> sub)) << i for i, row in enumerate(rows))
         swizzled.append((word << 2) | (c & ((1 << sub) - 1)) * size)
-    return Memory(tuple(swizzled), tuple(low))
+    return Memory(tuple(swizzled))
 
 
 def _plan(
-    src: Distribution, dst: Distribution, memory: Memory, sides: tuple[Side, Side], size: int, in_warp: bool, matrix: bool
+    src: Distribution, dst: Distribution, memory: Memory, sides: tuple[Side, Side], size: int, in_warp: bool
 ) -> Plan | None:
-    """Stores, a barrier, loads; None if ``matrix`` is asked for and no side can use it."""
+    """Stores, a barrier, loads; None if the addresses don't suit the matrix instructions after all."""
     b = Builder(src.words)
     store, load = sides
-    used = False
     per_word = 32 // src.bits
-
-    def value_of(slot: int, k: int) -> tuple[int, int]:
-        return slot // per_word, slot % per_word * size + k
-
     puts: list[Put] = []
     for words, address, offset, width in _groups(store, memory, size):
         made = []
@@ -167,33 +176,31 @@ def _plan(
             wanted: list[tuple[int, int] | None] = [None] * 4
             for i, slot in enumerate(word):
                 for k in range(size):
-                    wanted[i * size + k] = value_of(slot, k)
+                    wanted[i * size + k] = (slot // per_word, slot % per_word * size + k)
             value = b.gather(wanted)
             assert value is not None
             made.append(value)
         puts.append(Put(tuple(made), address, offset, width, _guard(store.guard)))
-    if matrix and store.guard == 0 and store.width == 4:
-        merged = _matrices(store, memory, [(p.words[0], p.offset) for p in puts], size)
-        if merged is not None:
-            puts = [Put(words, address, offset, 4, None, True) for words, address, offset in merged]
-            used = True
+    if store.mode != "vector":
+        merged = _matrices(store, memory, [p.words[0] for p in puts])
+        if merged is None:
+            return None
+        puts = [Put(words, address, offset, 4, None, store.mode) for words, address, offset in merged]
     alone = in_warp and store.guard < WARP  # else a warp reads what another has stored
     b.steps += [*puts, Barrier("warp" if alone else "cta")]
     gets: list[Get] = []
     found: dict[int, tuple[int, int]] = {}
-    for words, address, offset, width in _groups(load, memory, size):
-        outs = tuple(b.new() for _ in words)
+    for groups, address, offset, width in _groups(load, memory, size):
+        outs = tuple(b.new() for _ in groups)
         gets.append(Get(outs, address, offset, width))
-        for out, word in zip(outs, words):
+        for out, word in zip(outs, groups):
             for i, slot in enumerate(word):
                 found[slot] = (out, i * size)
-    if matrix and load.width == 4:
-        merged = _matrices(load, memory, [(g.outs[0], g.offset) for g in gets], size)
-        if merged is not None:
-            gets = [Get(outs, address, offset, 4, None, True) for outs, address, offset in merged]
-            used = True
-    if matrix and not used:
-        return None
+    if load.mode != "vector":
+        merged = _matrices(load, memory, [g.outs[0] for g in gets])
+        if merged is None:
+            return None
+        gets = [Get(outs, address, offset, 4, None, load.mode) for outs, address, offset in merged]
     b.steps += gets
     copies = echelon(Solver(load.form.slots).kernel)
     by_copy = {reduce_by(copies, s): v for s, v in found.items()}
@@ -206,8 +213,13 @@ def _plan(
                 parts[e * size + k] = (value, byte + k)
         outputs.append(b.gather(parts))
     shared = (1 << store.form.bits) * size
-    widths = f"{store.width}-byte stores, {load.width}-byte loads" + (", matrix instructions" if used else "")
-    return Plan("shared", src.threads, src.words, pruned(b.steps, outputs), tuple(outputs), max(shared, 16), widths)
+    note = f"{_described(store, 'store')}, {_described(load, 'load')}"
+    return Plan("shared", src.threads, src.words, pruned(b.steps, outputs), tuple(outputs), max(shared, 16), note)
+
+
+def _described(side: Side, what: str) -> str:
+    matrix = {"store": "stmatrix", "load": "ldmatrix"}[what]
+    return {"vector": f"{side.width}-byte {what}s", "matrix": matrix, "trans": f"{matrix}.trans"}[side.mode]
 
 
 def _guard(mask: int) -> Term | None:
@@ -236,21 +248,25 @@ def _groups(side: Side, memory: Memory, size: int) -> Iterator[tuple[list[list[i
             yield [group[i : i + per_word] for i in range(0, len(group), per_word)], address, at & ~reach, side.width
 
 
-def _matrices(
-    side: Side, memory: Memory, words: Sequence[tuple[int, int]], size: int
-) -> list[tuple[tuple[int, ...], Term, int]] | None:
-    """Four (two) single-word accesses as one of 8x8 matrices, if lanes 0-3 are the 16 bytes of a row; None if not."""
+def _matrices(side: Side, memory: Memory, words: Sequence[int]) -> list[tuple[tuple[int, ...], Term, int]] | None:
+    """Accesses of one word per lane as accesses of two or four 8x8 matrices; None if 16-byte rows don't come out.
+
+    Lane 8 j + r gives the address of row r of matrix j.  In a plain matrix lanes 4 r to 4 r + 3 have a word each of row r;
+    in a transposed one, lane l has column l / 4 of rows 2 (l % 4) and the next.
+    """
     form = side.form
     columns = [apply(memory.columns, c) for c in form.threads]
-    if len(columns) < 5 or columns[:2] != [4, 8] or any(c & 15 for c in columns[2:]):
-        return None
     starts = [apply(memory.columns, apply(form.slots, s)) for s in side.slots]
     base = apply(memory.columns, form.constant)
-    if any(s & 15 for s in (*starts, base)) or not starts:
+    if side.mode == "matrix":
+        within, wanted, rows = columns[:2], [4, 8], columns[2:5]
+    else:
+        inner = apply(memory.columns, apply(form.slots, side.low[0]))
+        within, wanted, rows = columns[2:5], [2, 4, 8], [inner, *columns[:2]]
+    if within != wanted or any(c & 15 for c in (*rows, *columns[5:], *starts, base)) or not starts:
         return None
     groups = min(2, len(starts))  # log2 of matrices per instruction
-    # Lane 8 j + r gives the row of lane 4 r of matrix j.
-    given = [*columns[2:5], *starts[:groups], *([0] * (2 - groups)), *columns[5:]]
+    given = [*rows, *starts[:groups], *([0] * (2 - groups)), *columns[5:]]
     reach = 0
     for c in given:
         reach |= c
@@ -258,6 +274,6 @@ def _matrices(
     order = {s: i for i, s in enumerate(span(side.slots))}
     for s in span(side.slots[groups:]):
         at = base ^ apply(memory.columns, apply(form.slots, s))
-        mine = tuple(words[order[s ^ g]][0] for g in span(side.slots[:groups]))
+        mine = tuple(words[order[s ^ g]] for g in span(side.slots[:groups]))
         out.append((mine, linear_term(given, at & reach), at & ~reach))
     return out
