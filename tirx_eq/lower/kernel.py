@@ -19,6 +19,7 @@ from ..ptx.target import find_target
 from ..ptx.tensormap import TensorMap
 from .candidates import Choice, choose
 from .emit import Emitter
+from .hazards import check_hazards
 from .indices import Indices
 from .intrinsics import constant
 from .program import Block, Box, Instruction, replace_calls, walk
@@ -108,6 +109,8 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     choices = choose(lowerer.contexts)
     clock.lap("choice")
     bodies = {k.context.index: _emit(k) for k in choices}
+    check_hazards(program, lowerer.contexts, {k.context.index: k.chosen.node for k in choices}, bodies, launch)
+    clock.lap("hazards")
     program = replace_calls(program, bodies)
     indices = Indices(program, launch, storage, lowerer.ranges)
     clock.lap("indices")
