@@ -87,5 +87,9 @@ class SimulationError(TirxError):
     """A fault found while executing PTX."""
 
 
+class LaunchError(TirxError):
+    """A kernel can't be launched on a GPU: no driver, another device, or an argument that doesn't fit."""
+
+
 class InteropError(TirxError):
     """An object of another system that cannot be imported or exported."""

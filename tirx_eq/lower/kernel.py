@@ -50,7 +50,8 @@ class Lowered:
 class Kernel:
     """A compiled kernel.
 
-    ``ptx`` is the module text, ``launch`` what the host needs; ``calls`` and ``indices`` are what the report shows;
+    ``ptx`` is the module text, ``launch`` what the host needs; called with arrays, ``kernel.launch(*arrays)``, it launches on
+    a GPU (see :func:`tirx_eq.ptx.driver.launch`).  ``calls`` and ``indices`` are what the report shows;
     ``solution`` tells which layouts were chosen where the function left some open (see :mod:`tirx_eq.solve`).
     """
 
@@ -128,7 +129,8 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     Emitter(kernel, indices, shared, func.params, maps).run(program)
     text = module.text()
     clock.lap("ptx")
-    data = kernel.launch(launch.grid, {name: m for m, name in maps.items()})
+    arrays = {b.name: (b.dtype, b.const_shape()) for b in func.buffer_map.values()}
+    data = kernel.launch(launch.grid, {name: m for m, name in maps.items()}).with_arrays(arrays, text)
     return Kernel(func.name, target, text, data, calls, indices, clock.laps, notes)
 
 

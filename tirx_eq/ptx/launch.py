@@ -6,7 +6,8 @@ Written beside the PTX; parameters are in the order of the ``.entry``.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tirx_eq.errors import PtxError
@@ -22,7 +23,8 @@ Dim3 = tuple[int, int, int]
 class LaunchParam:
     """One kernel parameter: ``kind`` is "scalar", "pointer" or "tensor_map", ``bytes`` its size.
 
-    ``tensor_map`` describes the map that the host encodes for a parameter of that kind.
+    ``tensor_map`` describes the map that the host encodes for a parameter of that kind; ``dtype`` and ``shape`` are those
+    of the array that a pointer is to, where they are known.
     """
 
     name: str
@@ -30,18 +32,27 @@ class LaunchParam:
     type: str
     bytes: int
     tensor_map: TensorMap | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object."""
         out: dict[str, Any] = {"name": self.name, "kind": self.kind, "type": self.type, "bytes": self.bytes}
         if self.tensor_map is not None:
             out["tensor_map"] = self.tensor_map.to_json()
+        if self.dtype is not None:
+            out["dtype"] = self.dtype
+        if self.shape is not None:
+            out["shape"] = list(self.shape)
         return out
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Launch metadata of one kernel; sizes in CTAs, threads and bytes.  ``grid`` is None if the host chooses it."""
+    """Launch metadata of one kernel; sizes in CTAs, threads and bytes.  ``grid`` is None if the host chooses it.
+
+    With ``ptx``, the module that has the kernel, it can be called: that launches the kernel on a GPU.
+    """
 
     entry: str
     target: str
@@ -51,6 +62,20 @@ class Launch:
     static_shared_bytes: int
     dynamic_shared_bytes: int
     params: tuple[LaunchParam, ...]
+    ptx: str = field(default="", repr=False, compare=False)
+
+    def __call__(self, *arguments: Any, stream: Any = None) -> None:
+        """Launch on a GPU with these arguments, through ``cuda-bindings``; see :func:`tirx_eq.ptx.driver.launch`."""
+        from .driver import launch
+
+        launch(self, arguments, stream)
+
+    def with_arrays(self, arrays: Mapping[str, tuple[str, tuple[int, ...] | None]], ptx: str = "") -> Launch:
+        """The same with dtype and shape (None if not constant) of the arrays that parameters point to, and the PTX."""
+        params = tuple(
+            replace(p, dtype=arrays[p.name][0], shape=arrays[p.name][1]) if p.name in arrays else p for p in self.params
+        )
+        return replace(self, params=params, ptx=ptx)
 
     def __post_init__(self) -> None:
         if self.grid is not None and self.cluster is not None:
@@ -104,6 +129,8 @@ class Launch:
                         p["type"],
                         int(p["bytes"]),
                         TensorMap.from_json(p["tensor_map"]) if "tensor_map" in p else None,
+                        str(p["dtype"]) if "dtype" in p else None,
+                        tuple(int(n) for n in p["shape"]) if "shape" in p else None,
                     )
                     for p in data["params"]
                 ),

@@ -1,0 +1,85 @@
+"""Arguments of a launch as the bytes that the kernel receives; no driver is needed for this."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import LaunchError
+from ..ir import dtype as dt
+from .launch import Launch, LaunchParam
+from .tensormap import TensorMap
+
+#: PTX types of scalar parameters -> formats of :mod:`struct`.
+_SCALARS = {
+    "u8": "B", "s8": "b", "u16": "H", "s16": "h", "u32": "I", "s32": "i", "u64": "Q", "s64": "q", "f16": "e", "f32": "f",
+    "f64": "d", "b8": "B", "b16": "H", "b32": "I", "b64": "Q",
+}  # fmt: skip
+
+
+def arguments_of(launch: Launch, given: Sequence[Any]) -> dict[str, Any]:
+    """The given arguments by parameter name; tensor maps are not given, but made.
+
+    Raises LaunchError if their number is wrong.
+    """
+    wanted = [p.name for p in launch.params if p.kind != "tensor_map"]
+    if len(given) != len(wanted):
+        raise LaunchError(f"{launch.entry} takes {len(wanted)} arguments ({', '.join(wanted)}), got {len(given)}")
+    return dict(zip(wanted, given))
+
+
+def check_array(param: LaunchParam, dtype: str | None, shape: Sequence[int] | None, contiguous: bool) -> None:
+    """Raise LaunchError unless an array of this dtype and shape can stand for the parameter (None: not known)."""
+    if not contiguous:
+        raise LaunchError(f"argument '{param.name}' must be contiguous (C order)")
+    wanted, per = _held(param.dtype)
+    if wanted is not None and dtype is not None and dtype != wanted:
+        packed = f" (two to a byte of {wanted})" if per > 1 else ""
+        raise LaunchError(f"argument '{param.name}' has dtype {dtype}, the kernel takes {param.dtype}{packed}")
+    if param.shape is not None and shape is not None and math.prod(shape) * per != math.prod(param.shape):
+        raise LaunchError(f"argument '{param.name}' has shape {list(shape)}, the kernel takes {list(param.shape)}")
+
+
+def _held(dtype: str | None) -> tuple[str | None, int]:
+    """(dtype of the array in which elements are given, elements in each of its): 4-bit elements are packed."""
+    if dtype is not None and dt.storage_bits(dtype) == 4:
+        return "uint8", 2
+    return ("float32" if dtype == "tfloat32" else dtype), 1
+
+
+def pack(launch: Launch, values: dict[str, Any], encode: Callable[[TensorMap, int], bytes]) -> list[bytes]:
+    """The bytes of every parameter, in order.
+
+    ``values`` has device addresses (integers) for pointers and numbers for scalars; ``encode`` makes the 128 bytes of a
+    tensor map at an address.  Raises LaunchError for a scalar that its type doesn't hold, or a map without its tensor.
+    """
+    packed = []
+    for p in launch.params:
+        if p.tensor_map is not None:
+            base = values.get(p.tensor_map.tensor)
+            if base is None:
+                raise LaunchError(f"tensor map '{p.name}' is of '{p.tensor_map.tensor}', which is no argument")
+            address = base + p.tensor_map.offset
+            if address % p.tensor_map.alignment:
+                unit = p.tensor_map.alignment
+                raise LaunchError(f"'{p.tensor_map.tensor}' is at {address:#x}, not a multiple of {unit} bytes")
+            packed.append(encode(p.tensor_map, address))
+        elif p.kind == "pointer":
+            packed.append(struct.pack("<Q", values[p.name]))
+        elif p.kind == "scalar":
+            packed.append(_scalar(p, values[p.name]))
+        else:
+            raise LaunchError(f"parameter '{p.name}' of {launch.entry} has no tensor map")
+    return packed
+
+
+def _scalar(p: LaunchParam, value: Any) -> bytes:
+    if p.type not in _SCALARS:
+        raise LaunchError(f"argument '{p.name}' is a scalar of type {p.type}, which can't be passed")
+    number = float(value) if p.type.startswith("f") else int(value)
+    try:
+        return struct.pack("<" + _SCALARS[p.type], number)
+    except (struct.error, OverflowError):
+        raise LaunchError(f"argument '{p.name}' is {value}, which {p.type} doesn't hold") from None
