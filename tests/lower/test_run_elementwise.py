@@ -157,10 +157,34 @@ def test_every_conversion(source, target):
         check(func, operands, arrays(operands, "random"))
 
 
-def test_conversions_of_64_bits_are_refused():
-    operands = {"D": ("float32", "registers", COLUMNS), "A": ("float64", "registers", COLUMNS)}
-    with pytest.raises(NoCandidate, match="float64"):
+WIDE_CASTS = [
+    ("float64", t) for t in ("float32", "float16", "int32", "uint8", "int64")
+] + [(s, "float64") for s in ("float32", "bfloat16", "float8_e4m3fn", "uint32", "int64")] + [
+    ("int64", "int32"), ("int16", "int64"), ("uint64", "float32"), ("float16", "int64"), ("int64", "uint8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target"), WIDE_CASTS)
+def test_conversions_of_64_bits(source, target):
+    scope, place = CELLS[WIDE_CASTS.index((source, target)) % len(CELLS)]
+    operands = {"D": (target, place, COLUMNS), "A": (source, place, COLUMNS)}
+    func = value_kernel("cast({D}, {A})", operands, scope)
+    check(func, operands, arrays(operands))
+
+
+def test_doubles_have_no_way_to_8_bits_that_rounds_once():
+    operands = {"D": ("float8_e4m3fn", "registers", COLUMNS), "A": ("float64", "registers", COLUMNS)}
+    with pytest.raises(NoCandidate, match="no conversion from float64 to float8_e4m3fn"):
         compile_function(value_kernel("cast({D}, {A})", operands, "thread"))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("dtype", ["float64", "int64", "int8", "uint8"])
+def test_arithmetic_of_64_and_8_bits(dtype, scope):
+    place = PLACES[list(SCOPES).index(scope) % 3]
+    operands = dict.fromkeys("DABC", (dtype, place, COLUMNS))
+    for call in ("fma({D}, {A}, {B}, {C})", "binary_chain({D}, {A}, {B}, {C}, 'sub', 'mul')", "maximum({D}, {A}, 3)"):
+        check(value_kernel(call, operands, scope), operands, arrays(operands))
 
 
 IDS = "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n"

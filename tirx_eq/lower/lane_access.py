@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import Expr
 from ..ptx.target import target_has
-from .accesses import ACCESS, access
+from .accesses import access
 from .context import CallContext, Operand
 from .holders import Held
 from .lanes import Lanes
@@ -55,6 +55,8 @@ def misplaced(elements: Array) -> str | None:
 def register_bytes(work: Work, o: Operand, where: Held) -> list[int] | str:
     """The byte of the operand's registers for each slot, the same in all threads, or why there is none."""
     elements = work.of(o)
+    if o.root.word_bits == 64 != o.bits:
+        return f"'{o.name}' has elements of {o.bits} bits in registers of 64"
     byte = where.find(work.threads[:, None], elements)
     used = elements >= 0
     bad = used & (byte < 0)
@@ -108,7 +110,8 @@ class Port:
                 self._from_register(made, k, mine[k], mine[k + 1])
         elif self.spread:
             register = Temp(SINGLE[self.o.bits])
-            self.emit(access("ld", self.o.root.space, self.o.bits // 8), register, self._at(step, 0))
+            opcode = access("ld", self.o.root.space, self.o.bits // 8, self.o.bits)
+            self.emit(opcode, register, self._at(step, 0))
             made.singles = [register] * made.count
         else:
             self._from_memory(made, step)
@@ -116,19 +119,20 @@ class Port:
 
     def snapshot(self) -> None:
         """Copy the operand's registers, which the call will overwrite."""
-        for byte in sorted({b // 4 for b in self.bytes}):
-            word = Word(self.o.root, byte)
-            self.copies[word] = Temp("b32")
-            self.emit("mov.b32", self.copies[word], word)
+        bits = self.o.root.word_bits
+        for index in sorted({b * 8 // bits for b in self.bytes}):
+            word = Word(self.o.root, index)
+            self.copies[word] = Temp(f"b{bits}")
+            self.emit(f"mov.b{bits}", self.copies[word], word)
 
     def _word(self, byte: int) -> Value:
-        word = Word(self.o.root, byte // 4)
+        word = Word(self.o.root, byte * 8 // self.o.root.word_bits)
         return self.copies.get(word, word)
 
     def _from_register(self, made: Lanes, k: int, byte: int, after: int) -> None:
         """Lane k, at ``byte`` of the registers; the next lane is at ``after`` (-1: there is none)."""
         bits = self.o.bits
-        if bits == 32:
+        if bits >= 32:
             made.singles[k] = self._word(byte)
             return
         size, index = bits // 8, k // 2
@@ -170,7 +174,7 @@ class Port:
         per_access = width * 8 // self.o.bits
         for first in range(0, made.count, per_access):
             at = self._at(step, first)
-            opcode = access("ld", self.o.root.space, width)
+            opcode = access("ld", self.o.root.space, width, self.o.bits)
             if width < 4:
                 register = Temp("b16")
                 self.emit(opcode, register, at)
@@ -179,13 +183,14 @@ class Port:
                 else:
                     made.singles[first] = register
                 continue
-            words = tuple(Temp("b32") for _ in range(ACCESS[width][1]))
+            bits = max(32, self.o.bits)
+            words = tuple(Temp(f"b{bits}") for _ in range(width * 8 // bits))
             self.emit(opcode, words if len(words) > 1 else words[0], at)
             for k, word in enumerate(words):
-                self._place_word(made, first + k * 32 // self.o.bits, word)
+                self._place_word(made, first + k * bits // self.o.bits, word)
 
     def _place_word(self, made: Lanes, lane: int, word: Temp) -> None:
-        if self.o.bits == 32:
+        if self.o.bits >= 32:
             made.singles[lane] = word
         elif self.o.bits == 16:
             made.pairs[lane // 2] = word
@@ -198,9 +203,9 @@ class Port:
 
     def into(self, step: int, lane: int) -> Value | None:
         """The register that lane of a step is, if it fills it."""
-        if self.where is None or self.o.bits != 32:
+        if self.where is None or self.o.bits < 32:
             return None
-        return Word(self.o.root, self.bytes[step * self.work.lanes + lane] // 4)
+        return Word(self.o.root, self.bytes[step * self.work.lanes + lane] * 8 // self.o.bits)
 
     def into_pair(self, step: int, pair: int) -> Value | None:
         """The register that a pair of lanes of a step fills."""
@@ -218,17 +223,17 @@ class Port:
     def _to_registers(self, step: int, value: Lanes) -> None:
         bits, size = self.o.bits, self.o.bits // 8
         lane = 0
-        per_word = 32 // bits
+        per_word = max(1, 32 // bits)
         while lane < value.count:
             byte = self.bytes[step * self.work.lanes + lane]
-            word = Word(self.o.root, byte // 4)
+            word = Word(self.o.root, byte * 8 // self.o.root.word_bits)
             mine = self.bytes[step * self.work.lanes + lane : step * self.work.lanes + lane + per_word]
             whole = byte % 4 == 0 and mine == [byte + j * size for j in range(per_word)] and lane % per_word == 0
             whole = whole and lane + per_word <= value.count
             if whole:
-                made = value.word(lane)
+                made = value.single(lane) if bits == 64 else value.word(lane)
                 if made != word:
-                    self.emit("mov.f32" if isinstance(made, float) else "mov.b32", word, made)
+                    self.emit(f"mov.{'f' if isinstance(made, float) else 'b'}{max(32, bits)}", word, made)
                 lane += per_word
                 continue
             wide, part = Temp("b32"), value.single(lane)
@@ -239,15 +244,17 @@ class Port:
     def _to_memory(self, step: int, value: Lanes) -> None:
         width = access_width(self.c, self.o, value.count)
         per_access = width * 8 // self.o.bits
-        opcode = access("st", self.o.root.space, width)
+        opcode = access("st", self.o.root.space, width, self.o.bits)
         for first in range(0, value.count, per_access):
             at = self._at(step, first)
             if width < 4:
                 register = value.pair(first // 2) if per_access == 2 else value.single(first)
                 self.emit(opcode, at, self._held(register))
                 continue
-            each = 32 // self.o.bits
-            words = tuple(self._held(value.word(first + k * each)) for k in range(ACCESS[width][1]))
+            each = max(1, 32 // self.o.bits)
+            count = width * 8 // max(32, self.o.bits)
+            take = value.single if self.o.bits == 64 else value.word
+            words = tuple(self._held(take(first + k * each)) for k in range(count))
             self.emit(opcode, at, words if len(words) > 1 else words[0])
 
     def _held(self, value: Value) -> Value:
@@ -255,5 +262,5 @@ class Port:
         if not isinstance(value, (int, float)):
             return value
         register = Temp(SINGLE[self.o.bits])
-        self.emit("mov.f32" if isinstance(value, float) else f"mov.{SINGLE[self.o.bits]}", register, value)
+        self.emit(f"mov.f{self.o.bits}" if isinstance(value, float) else f"mov.{SINGLE[self.o.bits]}", register, value)
         return register

@@ -34,7 +34,7 @@ class Lanes:
 
     @property
     def bits(self) -> int:
-        return dt.bits(self.dtype)
+        return dt.storage_bits(self.dtype)
 
     def emit(self, opcode: str, *operands: Operand) -> None:
         self.nodes.append(instruction(opcode, *operands))
@@ -84,7 +84,7 @@ class Lanes:
         if not isinstance(value, (int, float)):
             return value
         register = Temp(SINGLE[self.bits])
-        self.emit("mov.f32" if isinstance(value, float) else f"mov.{SINGLE[self.bits]}", register, value)
+        self.emit(f"mov.f{self.bits}" if isinstance(value, float) else f"mov.{SINGLE[self.bits]}", register, value)
         return register
 
     def word(self, first: int) -> Operand:
@@ -109,7 +109,7 @@ def run_recipe(text: str, nodes: list[Node], dtype: str, inputs: dict[str, Opera
             return o
         name, _, kind = o.partition(":")
         if name not in known:
-            known[name] = Temp(kind or SINGLE[dt.bits(dtype)])
+            known[name] = Temp(kind or SINGLE[dt.storage_bits(dtype)])
         return known[name]
 
     for line in parse_recipe(text):
@@ -181,7 +181,7 @@ def compute(
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:
     """``count`` lanes that all are the value in one register."""
     made = Lanes(dtype, count, nodes, [value] * count)
-    if count >= 2:
+    if count >= 2 and made.bits < 64:
         made.pairs = [made.pair(0)] * (count // 2)
     return made
 
@@ -190,7 +190,7 @@ def bits_of(dtype: str, value: float | int) -> int:
     """The bit pattern of a constant of ``dtype``."""
     import numpy as np
 
-    width = dt.bits(dtype)
+    width = dt.storage_bits(dtype)
     array = np.asarray([value]).astype(dt.numpy_dtype(dtype))
     return int(array.view(f"u{width // 8}")[0])
 

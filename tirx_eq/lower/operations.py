@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
-from .recipes import ARITHMETIC, FLOATS, INTEGERS, cast_path
+from .recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]
@@ -101,14 +101,17 @@ def work_dtype(call: TilePrimitiveCall) -> str:
     """The dtype of the arithmetic: the operands' own if all operations have it, else float32."""
     common = common_dtype(call)
     tree = tree_of(call)
-    return common if native(tree, common) or common not in FLOATS else "float32"
+    if native(tree, common):
+        return common
+    # Integers of 8 bits have no instructions: those of 16 bits give the same low bits.
+    return "float32" if common in FLOATS else {"int8": "int16", "uint8": "uint16"}.get(common, common)
 
 
 def unsupported(call: TilePrimitiveCall) -> str | None:
     """Why the dtypes or operations of an element-wise call have no PTX, or None."""
     tree = tree_of(call)
     for region in call.regions():
-        if region.dtype not in FLOATS and region.dtype not in INTEGERS:
+        if region.dtype not in ARITHMETIC_DTYPES and (region.dtype not in OPAQUE or set(operations(tree)) - {"select"}):
             return f"'{region.buffer.name}' is of {region.dtype}"
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
     for op in operations(tree):

@@ -16,15 +16,20 @@ from ..ir import dtype as dt
 from .functions import FORMS, form_of
 
 #: Register type of one lane and of two lanes together, by bits of a lane.
-SINGLE = {8: "b16", 16: "b16", 32: "b32"}
+SINGLE = {8: "b16", 16: "b16", 32: "b32", 64: "b64"}
 PAIR = {8: "b16", 16: "b32", 32: "b64"}
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
-INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
+INTEGERS = ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8")
+#: Floats that are computed in float32 where they have no instruction of their own.
 FLOATS = ("float32", "float16", "bfloat16", *FLOAT8)
+#: Dtypes that can be moved and chosen from, but not computed with.
+OPAQUE = ("float8_e8m0fnu", "bool")
+ARITHMETIC_DTYPES = ("float64", *FLOATS, *INTEGERS)
 PTX = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     "int32": "s32", "uint32": "u32", "int16": "s16", "uint16": "u16", "int8": "s8", "uint8": "u8",
+    "float64": "f64", "int64": "s64", "uint64": "u64",
 }  # fmt: skip
 
 #: Operation -> PTX of one lane; ``{t}`` is the type.
@@ -37,6 +42,8 @@ _INT = {
     "add": "add.{t} d a b", "sub": "sub.{t} d a b", "mul": "mul.lo.{t} d a b", "fma": "mad.lo.{t} d a b c",
     "maximum": "max.{t} d a b", "minimum": "min.{t} d a b",
 }  # fmt: skip
+#: The double-precision unit has no functions but these (PTX ISA 9.7.3).
+_F64 = {**_HALF, "fdiv": "div.rn.f64 d a b", "sqrt": "sqrt.rn.f64 d a", "reciprocal": "rcp.rn.f64 d a"}
 _F32X2 = ("add", "sub", "mul", "fma")  # sm_100; PTX 8.6
 
 
@@ -50,7 +57,9 @@ def _arithmetic() -> dict[tuple[str, str, int], str]:
         for op, text in _HALF.items():
             made[op, dtype, 1] = text.format(t=PTX[dtype])
             made[op, dtype, 2] = _upper(text.format(t=PTX[dtype] + "x2"))
-    for dtype in ("int32", "uint32", "int16", "uint16"):
+    for op, text in _F64.items():
+        made[op, "float64", 1] = text.format(t="f64")
+    for dtype in ("int64", "uint64", "int32", "uint32", "int16", "uint16"):
         for op, text in _INT.items():
             made[op, dtype, 1] = text.format(t=PTX[dtype])
         if dtype.startswith("int"):
@@ -75,6 +84,10 @@ def _casts() -> dict[tuple[str, str, int], str]:
         made[half, "float32", 1] = f"cvt.f32.{t} d a"
     made["float16", "bfloat16", 1] = "cvt.rn.bf16.f16 d a"
     made["bfloat16", "float16", 1] = "cvt.rn.f16.bf16 d a"
+    made["float32", "float64", 1] = "cvt.f64.f32 d a"
+    made["float64", "float32", 1] = "cvt.rn.f32.f64 d a"
+    made["float16", "float64", 1] = "cvt.f64.f16 d a"
+    made["float64", "float16", 1] = "cvt.rn.f16.f64 d a"
     for narrow in FLOAT8:
         t = PTX[narrow] + "x2"
         made["float32", narrow, 1] = f"cvt.rn.satfinite.{t}.f32 d 0.0 a"
@@ -90,6 +103,8 @@ def _casts() -> dict[tuple[str, str, int], str]:
     for whole in INTEGERS:
         t = PTX[whole]
         made["float32", whole, 1] = f"cvt.rzi.{t}.f32 d a"
+        made["float64", whole, 1] = f"cvt.rzi.{t}.f64 d a"
+        made[whole, "float64", 1] = f"cvt.rn.f64.{t} d a"
         made["float16", whole, 1] = f"cvt.rzi.{t}.f16 d a"
         made[whole, "float32", 1] = f"cvt.rn.f32.{t} d a"
         made[whole, "float16", 1] = f"cvt.rn.f16.{t} d a"
@@ -122,6 +137,8 @@ def cast_path(source: str, target: str) -> tuple[str, ...] | None:
         exact = (source in FLOAT8) or (middle == "float32" and (source == "bfloat16" or dt.bits(source) <= 16))
         if exact and (source, middle, 1) in CASTS and (middle, target, 1) in CASTS:
             return (source, middle, target)
+    if source == "float64":
+        return None
     # 32-bit integers to float8: float32 keeps 24 bits, the target 4 at most
     if (source, "float32", 1) in CASTS and ("float32", target, 1) in CASTS:
         return (source, "float32", target)

@@ -11,6 +11,7 @@ an operation of its own, and so is what narrows integers.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -22,12 +23,17 @@ PRIMES = (np.uint64(2**31 - 1), np.uint64(2147483629))
 #: Formats by name as PTX spells them: bits, kind (f or s or u), and for floats significand bits and exponent range.
 BITS = {
     "f64": 64, "tf32": 32, "f32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s16": 16, "u16": 16, "e4m3": 8,
-    "e5m2": 8, "s8": 8, "u8": 8,
+    "e5m2": 8, "s8": 8, "u8": 8, "s64": 64, "u64": 64, "e8m0": 8, "bool": 8,
 }  # fmt: skip
-FLOATS = ("f64", "tf32", "f32", "f16", "bf16", "e4m3", "e5m2")
+#: Prefixes of the formats of the low and the high half of a 64-bit value.
+HALVES = ("low half of ", "high half of ")
+BITS.update({h + f: 32 for h in HALVES for f in ("f64", "s64", "u64")})
+FLOATS = ("e8m0", "f64", "tf32", "f32", "f16", "bf16", "e4m3", "e5m2")
 NUMPY = {
     "f64": "float64", "tf32": "tfloat32", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "e8m0": "float8_e8m0fnu", "bool": "bool",
+    "s64": "int64", "u64": "uint64",
     "s32": "int32", "u32": "uint32", "s16": "int16", "u16": "uint16", "s8": "int8", "u8": "uint8",
 }  # fmt: skip
 FORMAT = {v: k for k, v in NUMPY.items()}
@@ -35,7 +41,8 @@ FORMAT = {v: k for k, v in NUMPY.items()}
 CONTAINED = {
     ("e4m3", "f16"), ("e5m2", "f16"), ("e4m3", "bf16"), ("e5m2", "bf16"), ("s8", "f16"), ("u8", "f16"), ("s8", "bf16"),
     ("u8", "bf16"), ("s8", "s16"), ("s8", "s32"), ("u8", "s16"), ("u8", "s32"), ("u8", "u16"), ("u8", "u32"),
-    ("s16", "s32"), ("u16", "s32"), ("u16", "u32"),
+    ("s16", "s32"), ("u16", "s32"), ("u16", "u32"), *((a, "s64") for a in ("s8", "u8", "s16", "u16", "s32", "u32")),
+    *((a, "u64") for a in ("u8", "u16", "u32")),
 }  # fmt: skip
 
 
@@ -58,13 +65,21 @@ class Sym:
     """One lane's value per thread: residues ``r`` of shape (2, threads), or (2, 1) where all threads have the same.
 
     ``fmt`` is the format of its bits, ``grid`` one whose values it is known to be among; ``tag`` says that ``r`` is the
-    sum of the members of a max or min.
+    sum of the members of a max or min.  ``wide`` is the value with the cuts of integers to ``kept`` bits and more left out:
+    what is cut to as few bits in the end comes to the same.
     """
 
     r: Array
     fmt: str
     grid: str
     tag: str = ""
+    wide: Array | None = None
+    kept: int = 64
+
+    @property
+    def uncut(self) -> Array:
+        """The value before cuts."""
+        return self.key() if self.wide is None else self.wide
 
     def key(self) -> Array:
         """The residues of the value itself."""
@@ -100,19 +115,27 @@ def _field(fmt: str, values: list[Array]) -> Sym:
     return Sym(np.stack(np.broadcast_arrays(*values)), fmt, fmt if fmt == "f32" else "")
 
 
-def plus(a: Sym, b: Sym) -> Sym:
+def _ring(a: Sym, b: Sym, op: Callable[[Array, Array, np.uint64], Array]) -> Sym:
+    """A sum, difference or product; done before or after integers are cut to their low bits, it has the same low bits."""
     x, y = a.key(), b.key()
-    return _field(a.fmt, [(x[k] + y[k]) % p for k, p in enumerate(PRIMES)])
+    made = _field(a.fmt, [op(x[k], y[k], p) for k, p in enumerate(PRIMES)])
+    if a.wide is None and b.wide is None:
+        return made
+    x, y = a.uncut, b.uncut
+    wide = np.stack(np.broadcast_arrays(*(op(x[k], y[k], p) for k, p in enumerate(PRIMES))))
+    return replace(made, wide=wide, kept=min(a.kept, b.kept))
+
+
+def plus(a: Sym, b: Sym) -> Sym:
+    return _ring(a, b, lambda x, y, p: (x + y) % p)
 
 
 def minus(a: Sym, b: Sym) -> Sym:
-    x, y = a.key(), b.key()
-    return _field(a.fmt, [(x[k] + p - y[k]) % p for k, p in enumerate(PRIMES)])
+    return _ring(a, b, lambda x, y, p: (x + p - y) % p)
 
 
 def times(a: Sym, b: Sym) -> Sym:
-    x, y = a.key(), b.key()
-    return _field(a.fmt, [x[k] * y[k] % p for k, p in enumerate(PRIMES)])
+    return _ring(a, b, lambda x, y, p: x * y % p)
 
 
 def inverse(a: Sym) -> Sym:
@@ -151,11 +174,15 @@ def extreme(name: str, *args: Sym) -> Sym:
 
 def rounded(a: Sym, fmt: str) -> Sym:
     """A value in another format, or rounded to its own: the operation that this is, or none if the format has the value."""
-    if fmt == "f32" or a.grid == fmt or (a.grid, fmt) in CONTAINED:
+    from_double = fmt == "f32" and a.fmt == "f64" and a.grid in ("f64", "")
+    if (fmt in ("f32", "f64") and not from_double) or a.grid == fmt or (a.grid, fmt) in CONTAINED:
         return replace(a, fmt=fmt, grid=a.grid or fmt)
     if fmt not in FLOATS and a.fmt not in FLOATS and BITS[a.fmt] == BITS[fmt]:
         return replace(a, fmt=fmt, grid=fmt)
     kind = "round" if fmt in FLOATS else "wrap" if a.fmt not in FLOATS else "truncate"
+    if kind == "wrap":
+        base = a.uncut if BITS[fmt] <= a.kept else a.key()
+        return Sym(_function(f"{kind} {fmt}", [base]), fmt, fmt, wide=base, kept=min(a.kept, BITS[fmt]))
     return Sym(_function(f"{kind} {fmt}", [a.key()]), fmt, fmt)
 
 
@@ -170,7 +197,8 @@ def choose(mask: Array, a: Sym, b: Sym) -> Sym:
 def permuted(a: Sym, lanes: Array) -> Sym:
     """The value of thread ``lanes[t]`` in thread t."""
     r = np.broadcast_to(a.r, (2, len(lanes)))
-    return replace(a, r=r[:, lanes])
+    wide = None if a.wide is None else np.broadcast_to(a.wide, (2, len(lanes)))[:, lanes]
+    return replace(a, r=r[:, lanes], wide=wide)
 
 
 def same_format(a: str, b: str) -> bool:

@@ -24,6 +24,7 @@ from .product import Product, plain, product_of
 from .program import Block, Word
 from .scope import new_scope
 from .symbols import (
+    BITS,
     FLOATS,
     FORMAT,
     Sym,
@@ -218,13 +219,17 @@ class _Meaning:
         common = self._common()
         target = FORMAT[self.dst.dtype]
 
+        # Integers of 8 bits are those of 16 whose high bits don't count: what is computed is cut in the end.
+        computes = c.op not in ("cast", "permute_layout", "fill", "memset", "zero", "select")
+        inner = common.replace("8", "16") if computes and common in ("s8", "u8") else common
+
         def leaf(name: str) -> Sym:
             value = c.call.operand(name)
             if isinstance(value, BufferRegion):
                 o = c.operands[name]
                 elements = spread_over(o, self.dst.extents)[wanted.elements]
-                return rounded(self.element(o, wanted.threads, elements), common)
-            return self._scalar(name, value, common)
+                return rounded(rounded(self.element(o, wanted.threads, elements), common), inner)
+            return rounded(self._scalar(name, value, common), inner)
 
         return rounded(self._tree(leaf, common, wanted), target)
 
@@ -265,7 +270,8 @@ class _Meaning:
         if isinstance(plain, (bool, int, float)):
             exact = np.asarray([plain]).astype(dt.numpy_dtype({v: k for k, v in FORMAT.items()}[common]))[0]
             return number(float(exact) if common in FLOATS else int(exact), common)
-        fmt = "f32" if dt.is_float(value.dtype) else "s32" if value.dtype.startswith("int") else "u32"
+        kind = "f" if dt.is_float(value.dtype) else "s" if value.dtype.startswith("int") else "u"
+        fmt = f"{kind}{64 if dt.bits(value.dtype) == 64 else 32}"
         return rounded(Sym(atom(f"scalar scalar_{self.c.index}_{name}"), fmt, fmt), common)
 
     def scalars_differ(self, trace: ValueTrace) -> str | None:
@@ -375,12 +381,13 @@ def _flag(value: Any) -> bool:
 
 def _wide(s: Sym) -> Sym:
     """Integers of 8 and 16 bits as 32: arithmetic is on those, and what doesn't fit is cut off in the end."""
-    return rounded(s, "u32" if s.fmt.startswith("u") else "s32") if s.fmt not in FLOATS else s
+    return rounded(s, "u32" if s.fmt.startswith("u") else "s32") if s.fmt not in FLOATS and BITS[s.fmt] < 64 else s
 
 
 def _stepwise(ops: Sequence[str], common: str) -> Callable[..., Sym]:
     """Application of an operation of a chain: rounded each time if the dtype has all of them, else only at the end."""
-    each = common not in FLOATS or common == "f32" or (common in ("f16", "bf16") and all(op in NARROW for op in ops))
+    whole = (common not in FLOATS and BITS[common] > 8) or common in ("f32", "f64")
+    each = whole or (common in ("f16", "bf16") and all(op in NARROW for op in ops))
     return lambda op, *args: rounded(OPERATIONS[op](*args), common) if each else OPERATIONS[op](*args)
 
 

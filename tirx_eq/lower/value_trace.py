@@ -17,6 +17,7 @@ from .program import Block, If, Index, Instruction, Memory, Store, Temp, Word
 from .symbols import (
     BITS,
     FORMAT,
+    HALVES,
     NUMPY,
     PRIMES,
     Sym,
@@ -221,6 +222,9 @@ class ValueTrace:
                 self.write(register, Raw(content.bits >> (k * each) & ((1 << each) - 1), each))
             else:
                 lanes = each // BITS[content[0].fmt]
+                if not lanes:
+                    self.write(register, [replace(content[0], fmt=HALVES[k] + content[0].fmt)])
+                    continue
                 self.write(register, content[k * lanes : (k + 1) * lanes])
 
     def _pack(self, target: Any, source: tuple[Any, ...], width: int) -> None:
@@ -232,12 +236,23 @@ class ValueTrace:
             self.write(target, Raw(bits, width))
             return
         fmt = next(x[0].fmt for x in contents if not isinstance(x, Raw))
+        if fmt.startswith(HALVES[0]):
+            self.write(target, [self._whole(*contents)])
+            return
         lanes: list[Sym] = []
         for x in contents:
             mine = _decode(replace(x, width=each), fmt) if isinstance(x, Raw) else x
             wanted = each // BITS[fmt]
             lanes += (mine + [mine[0]] * wanted)[:wanted]
         self.write(target, lanes)
+
+    def _whole(self, low: Content, high: Content) -> Sym:
+        """The 64-bit value of which these are the halves."""
+        if isinstance(low, Raw) or isinstance(high, Raw) or high[0].fmt != HALVES[1] + low[0].fmt.removeprefix(HALVES[0]):
+            raise ProofError(f"the value equation of '{self.c.op}': two registers are joined that are no halves of one value")
+        if (low[0].key() != high[0].key()).any():
+            raise ProofError(f"the value equation of '{self.c.op}': halves of different values are joined")
+        return replace(low[0], fmt=low[0].fmt.removeprefix(HALVES[0]))
 
     def shift_right(self, i: Instruction, parts: list[str]) -> None:
         target, source, amount = i.operands
@@ -372,7 +387,7 @@ class ValueTrace:
         target, a, b, p = i.operands
         assert isinstance(p, Temp)
         fmt = next((x[0].fmt for x in (self.content(a), self.content(b)) if not isinstance(x, Raw)), None)
-        fmt = fmt or ("f32" if parts[1] == "f32" else "s32")
+        fmt = fmt or {"f32": "f32", "b64": "s64"}.get(parts[1], "s32")
         self.write(target, [choose(self.predicates[p], self.value(a, fmt), self.value(b, fmt))])
 
 

@@ -118,8 +118,9 @@ class MapCode:
             return self._constant(plain)
         assert isinstance(value, Expr) and not isinstance(value, BufferRegion)
         shown = scalar_dtype(value)
-        held = "float32" if dt.is_float(shown) else "int32" if shown.startswith("int") else "uint32"
-        root = Root("local", f"scalar_{self.c.index}_{name}", size=4)
+        bits = 64 if dt.bits(shown) == 64 else 32
+        held = f"{dt.kind(shown) if dt.kind(shown) in ('float', 'int') else 'uint'}{bits}"
+        root = Root("local", f"scalar_{self.c.index}_{name}", size=bits // 8, word_bits=bits)
         self.nodes.append(Store(Memory(root, const(0)), held, cast(held, self.c.resolve(value))))
         one = Lanes(held, 1, self.nodes, [Word(root, 0)])
         brought = convert(convert(one, self.common, False), self.inner, False)
@@ -132,10 +133,11 @@ class MapCode:
             return self._immediate(float(value))
         if self.common == self.inner and self.common in ("int32", "uint32"):
             return self._immediate(rounded if self.common == "uint32" or rounded < 1 << 31 else rounded - (1 << 32))
-        register = Temp(SINGLE[dt.bits(self.common)])
-        both = rounded * 0x101 if dt.bits(self.common) == 8 else rounded  # a 16-bit register has two bytes: it serves as a pair
-        self.nodes.append(instruction(f"mov.{SINGLE[dt.bits(self.common)]}", register, both))
-        if dt.bits(self.inner) == 8:
+        bits = dt.storage_bits(self.common)
+        register = Temp(SINGLE[bits])
+        both = rounded * 0x101 if bits == 8 else rounded  # a 16-bit register has two bytes: it serves as a pair
+        self.nodes.append(instruction(f"mov.{SINGLE[bits]}", register, both))
+        if dt.storage_bits(self.inner) == 8:
             half = self.work.lanes // 2
             return Lanes(self.inner, self.work.lanes, self.nodes, [register] * self.work.lanes, [register] * half)
         one = Lanes(self.common, 1, self.nodes, [register])
@@ -154,7 +156,7 @@ class MapCode:
         a, b = values
         predicate = self.c.call.operand("predicate")
         assert isinstance(predicate, LambdaExpr)
-        bits = dt.bits(self.inner)
+        bits = dt.storage_bits(self.inner)
         made = Lanes(self.inner, a.count, self.nodes)
         for k in range(a.count):
             coords = self.work.coords(step * self.work.lanes + k)

@@ -9,7 +9,7 @@ import numpy as np
 from ...ir import EQ, Expr, IntImm
 from ...ir import dtype as dt
 from ...ir.arith import binary
-from ..accesses import ACCESS, access
+from ..accesses import access
 from ..block_price import price_block
 from ..context import CallContext, Operand
 from ..holders import thread_expr
@@ -33,6 +33,8 @@ IN_FLIGHT = 64
 
 def accumulator(dtype: str) -> str:
     """The dtype in which a reduction is formed: sums of narrow types would round each time."""
+    if dt.bits(dtype) == 64:
+        return dtype
     return "float32" if dtype in FLOATS else "uint32" if dtype.startswith("uint") else "int32"
 
 
@@ -97,10 +99,21 @@ class ReduceCode:
     def across(self, value: Value, flips: Sequence[int]) -> Value:
         """The combination over lanes that differ in the bits ``flips``; all of them get it."""
         for flip in flips:
+            value = self.two(value, self._of_other_lane(value, flip))
+        return value
+
+    def _of_other_lane(self, value: Value, flip: int) -> Value:
+        """The value of the lane whose number differs in the bits ``flip``; 64 bits are exchanged as two halves."""
+        if dt.bits(self.inner) == 32:
             other = Temp("b32")
             self.nodes.append(instruction("shfl.sync.bfly.b32", other, value, flip, 31, FULL))
-            value = self.two(value, other)
-        return value
+            return other
+        halves, theirs, whole = (Temp("b32"), Temp("b32")), (Temp("b32"), Temp("b32")), Temp("b64")
+        self.nodes.append(instruction("mov.b64", halves, value))
+        for mine, other in zip(halves, theirs):
+            self.nodes.append(instruction("shfl.sync.bfly.b32", other, mine, flip, 31, FULL))
+        self.nodes.append(instruction("mov.b64", whole, theirs))
+        return whole
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -127,18 +140,18 @@ class ReduceCode:
         return bool(flag.value if isinstance(flag, IntImm) else flag)
 
     def to_register(self, value: Value, byte: int) -> None:
-        word = Word(self.dst.root, byte // 4)
+        word = Word(self.dst.root, byte * 8 // self.dst.root.word_bits)
 
         def before() -> Value:
-            if self.dst.bits == 32:
+            if self.dst.bits >= 32:
                 return word
             halves = (Temp("b16"), Temp("b16"))
             self.nodes.append(instruction("mov.b32", halves, word))
             return self._byte_of(halves[byte % 4 // 2], byte)
 
         result = self.finish(value, before if self.accumulates else None)
-        if self.dst.bits == 32:
-            self.nodes.append(instruction("mov.b32", word, result))
+        if self.dst.bits >= 32:
+            self.nodes.append(instruction(f"mov.b{self.dst.bits}", word, result))
             return
         wide = Temp("b32")
         self.nodes.append(instruction("mov.b32", wide, (result, result)))
@@ -154,11 +167,11 @@ class ReduceCode:
     def to_memory(self, value: Value, at: Memory) -> None:
         def before() -> Value:
             old = Temp(SINGLE[self.dst.bits])
-            self.nodes.append(instruction(access("ld", self.dst.root.space, self.dst.bits // 8), old, at))
+            self.nodes.append(instruction(access("ld", self.dst.root.space, self.dst.bits // 8, self.dst.bits), old, at))
             return old
 
         result = self.finish(value, before if self.accumulates else None)
-        self.nodes.append(instruction(access("st", self.dst.root.space, self.dst.bits // 8), at, result))
+        self.nodes.append(instruction(access("st", self.dst.root.space, self.dst.bits // 8, self.dst.bits), at, result))
 
     def address(self, o: Operand, element: Expr) -> Memory:
         return Memory(o.root, self.c.resolve(o.byte_offset(element)))
@@ -220,11 +233,11 @@ class _RegisterReader:
 
     def value(self, byte: int) -> Value:
         src, nodes = self.code.src, self.code.nodes
-        if src.bits == 32:
-            raw: Value = Word(src.root, byte // 4)
+        if src.bits >= 32:
+            raw: Value = Word(src.root, byte * 8 // src.bits)
             if src.root == self.code.dst.root:  # the result may overwrite it
-                saved = Temp("b32")
-                nodes.append(instruction("mov.b32", saved, raw))
+                saved = Temp(f"b{src.bits}")
+                nodes.append(instruction(f"mov.b{src.bits}", saved, raw))
                 raw = saved
         else:
             index = byte // 4
@@ -339,13 +352,13 @@ def _read(code: ReduceCode, row: Expr, q: Expr | int, vector: int) -> list[Value
     at = Memory(src.root, c.resolve(src.storage.byte_offset(src.buffer, coords)))
     width = vector * src.bits // 8
     made = Lanes(src.dtype, vector, nodes)
-    opcode = access("ld", src.root.space, width)
+    opcode = access("ld", src.root.space, width, src.bits)
     if width < 4:
         register = Temp("b16")
         nodes.append(instruction(opcode, register, at))
         (made.singles if vector == 1 else made.pairs)[0] = register
     else:
-        words = tuple(Temp("b32") for _ in range(ACCESS[width][1]))
+        words = tuple(Temp(f"b{max(32, src.bits)}") for _ in range(width * 8 // max(32, src.bits)))
         nodes.append(instruction(opcode, words if len(words) > 1 else words[0], at))
         _spread(made, words)
     brought = convert(made, code.inner, True)
@@ -355,7 +368,7 @@ def _read(code: ReduceCode, row: Expr, q: Expr | int, vector: int) -> list[Value
 def _spread(made: Lanes, words: Sequence[Temp]) -> None:
     """Put the words of an access into the lanes' registers."""
     bits = dt.bits(made.dtype)
-    if bits == 32:
+    if bits >= 32:
         made.singles = list(words)
     elif bits == 16:
         made.pairs = list(words)
