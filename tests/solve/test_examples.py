@@ -1,4 +1,7 @@
-"""Every example with all its layouts erased: solved, no dearer than by hand, compiled, and right in the simulator."""
+"""Every example with all its layouts erased: solved, no dearer than by hand, and compiled to PTX that is right.
+
+The PTX of most is that of the hand-written layouts, letter by letter, which is run elsewhere; the others are run here.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ import pytest
 
 from tirx_eq.cli.run import execute
 from tirx_eq.layout import is_open
+from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import load_file
-from tirx_eq.solve.erase import declared, erase_layouts, has_open_layouts
+from tirx_eq.solve.erase import declared, has_open_layouts
+from tirx_eq.solve.erasing import erase_layouts
 from tirx_eq.solve.solve import modelled_cost, solve
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+#: Where the optimum is cheaper than what was written by hand, and by how much at least (cycles).
+BETTER = {"softmax": 9.0, "rmsnorm": 11.0}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
@@ -22,8 +29,10 @@ def test_erased_example_is_solved(path):
         solution = solve(erased, alternatives=False)
         assert not has_open_layouts(solution.func)
         assert {c.buffer for c in solution.chosen} == {d.buffer for d in declared(erased) if is_open(d.buffer.layout)}
-        assert solution.optimal and solution.objective <= modelled_cost(func) + 1e-6
-        assert solution.objective == pytest.approx(modelled_cost(solution.func))
+        left = [d.buffer.name for d in declared(func) if d.buffer.layout is not None and d.buffer.scope != "global"]
+        assert sorted(c.name for c in solution.chosen) == sorted(left)
+        assert solution.optimal and solution.objective <= modelled_cost(func) - BETTER.get(path.stem, 0.0) + 1e-6
         assert solution.objective == pytest.approx(sum(solution.resources.values()))
-        outcome = execute(solution.func)
-        assert outcome.good, outcome
+        made = solution.compile()
+        if made.ptx != compile_function(func).ptx:
+            assert execute(solution.func).good

@@ -12,7 +12,8 @@ from tirx_eq.layout import ComposeLayout, OpenLayout, TileLayout, auto, from_jso
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import tirx as Tx
 from tirx_eq.script.loader import parse_function
-from tirx_eq.solve.erase import declared, erase_layouts, has_open_layouts
+from tirx_eq.solve.erase import declared, has_open_layouts
+from tirx_eq.solve.erasing import erase_layouts
 from tirx_eq.solve.problem import OpenShape
 
 from . import kernels
@@ -44,6 +45,11 @@ Tx.cta.copy(S1[:, :], A[:, :])
     assert not structural_equal(other, func)
 
 
+def test_what_a_view_is_numbered_through_has_its_size():
+    with pytest.raises(LayoutError, match="32 elements"):
+        kernel("A: (64,) float32", 'S1 = Tx.alloc_shared((64,), layout=Tx.auto(through=Tx.TileLayout(Tx.S[(4, 8) : (1, 4)])))')
+
+
 def test_open_layout_has_no_places():
     for ask in (auto.size, auto.axes, auto.span, auto.storage, auto.canonicalize, auto.is_swizzle, lambda: auto.apply(0)):
         with pytest.raises(LayoutError, match="left open"):
@@ -53,7 +59,7 @@ def test_open_layout_has_no_places():
 
 @pytest.mark.parametrize(("arguments", "what"), [
     ({"swizzle": "96B"}, "swizzle mode"), ({"contiguous": 0}, "at least 1"), ({"contiguous": "4"}, "counts elements"),
-    ({"thread_axis": "m"}, "thread axis"),
+    ({"thread_axis": "m"}, "thread axis"), ({"through": 3}, "numbers the elements"),
 ])  # fmt: skip
 def test_wrong_partial_layouts(arguments, what):
     with pytest.raises(LayoutError, match=what):
@@ -61,7 +67,7 @@ def test_wrong_partial_layouts(arguments, what):
 
 
 @pytest.mark.parametrize("line", [
-    "P = S1.permute(1, 0)", "P = S1.sub[0]", 'P = S1.rearrange("(a b) c -> a b c", a=2)', "P = S1.local(layout=Tx.auto)",
+    "P = S1.sub[0]", "P = S1.local(layout=Tx.auto)", "P = S1.local()",
 ])  # fmt: skip
 def test_views_that_need_the_layout_say_so(line):
     with pytest.raises(IRError, match="left open"):
@@ -166,6 +172,34 @@ Tx.cta.copy(B[:, :], V[:, :])
     a = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float16)
     result = solution.compile().simulate(a, np.zeros((32, 128), np.float16))
     assert np.array_equal(result.arrays["B"].ravel(), a.ravel()) and not result.faults
+
+
+@pytest.mark.parametrize(("view", "wanted"), [
+    ("S1.permute(1, 0)", lambda a: a.T),
+    ('S1.rearrange("(a b) c -> b a c", a=4)', lambda a: a.reshape(4, 8, 32).transpose(1, 0, 2)),
+    ("S1.permute(1, 0).view(64, 16)", lambda a: a.T.reshape(64, 16)), ("S1.permute(1, 0).permute(1, 0)", lambda a: a),
+])  # fmt: skip
+def test_reordered_views_follow(view, wanted):
+    a = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    shape = wanted(a).shape
+    slices = ", ".join(":" for _ in shape)
+    func = kernel(f"A: (32, 32) float32; B: {shape} float32", f"""
+tx = Tx.thread_id([64])
+S1 = Tx.alloc_shared((32, 32), "float32", layout=Tx.auto)
+T1 = {view}
+Tx.cta.copy(S1[:, :], A[:, :])
+Tx.cuda.cta_sync()
+Tx.cta.copy(B[{slices}], T1[{slices}])
+""")
+    for sugar in (True, False):
+        assert structural_equal(parse_function(func.script(syntax_sugar=sugar)), func)
+    solution = te.solve(func)
+    result = solution.compile().simulate(a, np.zeros(shape, np.float32))
+    assert np.array_equal(result.arrays["B"], wanted(a)) and not result.faults
+    again = te.solve(erase_layouts(solution.func))
+    assert again.objective == pytest.approx(solution.objective)
+    result = again.compile().simulate(a, np.zeros(shape, np.float32))
+    assert np.array_equal(result.arrays["B"], wanted(a))
 
 
 def test_a_given_view_decides():

@@ -32,7 +32,7 @@ CASES = {
         (8, 8, "float32", "float32")]},
     "B is MN-major": kernels.product(32, 16, trans_b=True, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
     "B alone": kernels.product(16, 16, a='Tx.auto(swizzle="32B")', b="Tx.auto"),
-    "A alone": kernels.product(8, 16, a="Tx.auto", b='Tx.auto(swizzle="32B")'),
+    "A alone": kernels.product(16, 16, a="Tx.auto", b='Tx.auto(swizzle="32B")'),
     "A and B of one mode": kernels.product(32, 16, a='Tx.auto(swizzle="32B")', b='Tx.auto(swizzle="32B")'),
     "fp8": kernels.product(32, 32, "float8_e4m3fn", a='Tx.auto(swizzle="32B")', b='Tx.auto(swizzle="32B")'),
     "int8": kernels.product(32, 32, "int8", a='Tx.auto(swizzle="32B")', b="Tx.auto(swizzle='none')"),

@@ -26,7 +26,7 @@ def solve_command(
 ) -> None:
     """Choose the layouts that are left open (Tx.auto): all together, for the least modelled cost."""
     from ..solve.conflict import NoLayoutError
-    from ..solve.erase import erase_layouts
+    from ..solve.erasing import erase_layouts
     from ..solve.solve import modelled_cost, solve
 
     func = load_function(file)

@@ -13,6 +13,7 @@ from ..errors import LayoutError
 from ..ir.node import node
 from .axis import THREAD_FACTORS
 from .base import Layout
+from .tile import TileLayout
 from .value import Value
 
 if TYPE_CHECKING:
@@ -29,11 +30,15 @@ class OpenLayout(Layout):
     ``swizzle``: one of :data:`MODES`.  ``contiguous``: at least this many elements, neighbours along the last dimension and
     beginning at a multiple of the number, stay neighbours in storage (1 asks for nothing).  ``thread_axis``: the axis on
     which the threads of a register buffer are counted (``laneid``, ``tid_in_wg``, ``tx``, …).
+
+    ``through`` is not a wish but the meaning of a view: its flat element x is element ``through(x)`` of the buffer that it
+    views (row-major numbers; of registers: thread times registers per thread, plus register).  None: element x is element x.
     """
 
     swizzle: str | None = None
     contiguous: int | None = None
     thread_axis: str | None = None
+    through: TileLayout | None = None
 
     def __post_init__(self) -> None:
         if self.swizzle is not None:
@@ -49,10 +54,26 @@ class OpenLayout(Layout):
             if name not in THREAD_FACTORS:
                 raise LayoutError(f"auto: '{name}' is no thread axis", hint=f"one of {', '.join(THREAD_FACTORS)}")
             object.__setattr__(self, "thread_axis", name)
+        if self.through is not None:
+            if not isinstance(self.through, TileLayout) or set(self.through.axes()) - {"m"} or self.through.replica:
+                raise LayoutError("auto: through numbers the elements of the viewed buffer: a TileLayout on axis m alone")
+            object.__setattr__(self, "through", None if self.through.is_trivial() else self.through)
 
-    def __call__(self, swizzle: str | None = None, contiguous: int | None = None, thread_axis: Any = None) -> OpenLayout:
+    def __call__(
+        self, swizzle: str | None = None, contiguous: int | None = None, thread_axis: Any = None, through: Any = None
+    ) -> OpenLayout:
         """A partial layout: ``Tx.auto(swizzle="128B")``."""
-        return OpenLayout(swizzle, contiguous, thread_axis)
+        return OpenLayout(swizzle, contiguous, thread_axis, through)
+
+    def permuted(self, shape: Sequence[Any], order: Sequence[int]) -> OpenLayout:
+        """The open layout of a view with the dimensions of ``shape`` in another order."""
+        from .algebra import permute_dims
+        from .tile import default_layout
+
+        base = self.through if self.through is not None else default_layout(shape)
+        made = permute_dims(base, list(shape), list(order))
+        assert isinstance(made, TileLayout)
+        return OpenLayout(through=made)
 
     def _refuse(self, what: str) -> LayoutError:
         return LayoutError(f"{what}: the layout is left open (auto)", hint="te.solve(func) chooses it, te.compile too")
@@ -93,17 +114,21 @@ class OpenLayout(Layout):
 
     def pack(self, num: int, axis: Any = "m") -> Layout:
         """Groups of ``num`` elements: a view of the same storage stays open."""
-        return self._resized(lambda n: max(1, n // num))
+        return self._resized(lambda n: max(1, n // num), lambda w: w.pack(num))
 
     def unpack(self, num: int, axis: Any = "m") -> Layout:
         """Parts of elements: a view of the same storage stays open."""
-        return self._resized(lambda n: n * num)
+        return self._resized(lambda n: n * num, lambda w: w.unpack(num))
 
-    def _resized(self, count: Any) -> OpenLayout:
+    def _resized(self, count: Any, numbers: Any) -> OpenLayout:
         kept = None if self.contiguous is None else count(self.contiguous)
-        return OpenLayout(self.swizzle, kept, self.thread_axis)
+        return OpenLayout(self.swizzle, kept, self.thread_axis, None if self.through is None else numbers(self.through))
 
-    def arguments(self) -> str:
+    def wishes(self) -> OpenLayout:
+        """What is asked of the layout itself."""
+        return OpenLayout(self.swizzle, self.contiguous, self.thread_axis)
+
+    def arguments(self, prefix: str = "") -> str:
         """What is said, as keyword arguments."""
         parts = []
         if self.swizzle is not None:
@@ -112,14 +137,17 @@ class OpenLayout(Layout):
             parts.append(f"contiguous={self.contiguous}")
         if self.thread_axis is not None:
             parts.append(f'thread_axis="{self.thread_axis}"')
+        if self.through is not None:
+            parts.append(f"through={self.through.script(prefix)}")
         return ", ".join(parts)
 
     def script(self, prefix: str = "Tx") -> str:
-        said = self.arguments()
+        said = self.arguments(prefix)
         return f"{prefix}.auto" + (f"({said})" if said else "") if prefix else f"auto({said})" if said else "auto"
 
     def to_json(self) -> dict[str, Any]:
-        said = {"swizzle": self.swizzle, "contiguous": self.contiguous, "thread_axis": self.thread_axis}
+        through = None if self.through is None else self.through.to_json()
+        said = {"swizzle": self.swizzle, "contiguous": self.contiguous, "thread_axis": self.thread_axis, "through": through}
         return {"kind": "auto", **{k: v for k, v in said.items() if v is not None}}
 
     def __repr__(self) -> str:

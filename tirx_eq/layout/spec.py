@@ -31,7 +31,9 @@ def from_json(data: Mapping[str, Any]) -> Layout:
             raise LayoutError("layout specification: a compose needs the field 'tile'")
         return ComposeLayout(_swizzle(data.get("swizzle", data)), _tile(data["tile"]))
     if kind == "auto":
-        return OpenLayout(data.get("swizzle"), data.get("contiguous"), data.get("thread_axis"))
+        through = data.get("through")
+        made = None if through is None else _tile(through)
+        return OpenLayout(data.get("swizzle"), data.get("contiguous"), data.get("thread_axis"), made)
     raise LayoutError(f"layout specification: kind {kind!r} is none of tile, swizzle, compose, auto")
 
 

@@ -67,7 +67,9 @@ def resolve_layout(layout: Any, shape: Sequence[Expr]) -> Any:
 
 def check_admits(layout: Any, shape: Sequence[Expr]) -> None:
     """Refuse a layout whose size is known to differ from that of the shape (a bare swizzle admits every shape)."""
-    if isinstance(layout, (layouts.SwizzleLayout, layouts.OpenLayout)):
+    if isinstance(layout, layouts.OpenLayout):
+        layout = layout.through  # what is left open fits, the order of its elements must
+    if layout is None or isinstance(layout, layouts.SwizzleLayout):
         return
     size = layout.size()
     total = 1

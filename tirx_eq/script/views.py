@@ -151,6 +151,8 @@ def permute(buffer: Buffer, *dims: Any) -> Buffer:
     order = list(dims[0]) if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else list(dims)
     if sorted(order) != list(range(buffer.ndim)):
         raise IRError(f"permute of '{buffer.name}': {order} is not an order of its {buffer.ndim} dimensions")
+    if layouts.is_open(buffer.layout):
+        return redeclare(buffer, [buffer.shape[d] for d in order], buffer.layout.permuted(buffer.shape, order))
     tile, swizzle = _tile_and_swizzle(buffer, "permute")
     grouped, at = group(tile, buffer.shape)
     shard = tuple(i for d in order for i in grouped.shard[at[d] : at[d + 1]])

@@ -82,7 +82,7 @@ def bind_storage(
 
 def _partial(u: Unknown, w: Wanted) -> Bound:
     shape = const_shape(w.buffer)
-    member = u.member_of(w.buffer.data, shape, dt.storage_bits(w.buffer.dtype))
+    member = u.member_of(w.buffer)
 
     def test(at: Assignment) -> str | None:
         mine = member.layout(at[u.index])

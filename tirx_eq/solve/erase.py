@@ -1,4 +1,4 @@
-"""Layouts of a function's buffers: which are open, filling them in, and erasing all of them."""
+"""Layouts of a function's buffers: which are open, and filling them in."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Span
-from ..ir import AllocBuffer, Buffer, DeclBuffer, IntImm, PrimFunc, StmtVisitor, substitute
+from ..ir import AllocBuffer, Buffer, DeclBuffer, PrimFunc, StmtVisitor, substitute
 from ..ir.node import replace
-from ..layout import OpenLayout, is_open
+from ..layout import is_open
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,3 @@ def rebuilt(func: PrimFunc, layouts: Mapping[Buffer, Any]) -> tuple[PrimFunc, di
     if not buffers:
         return func, {}
     return func.with_body(substitute(func.body, {}, buffers)), buffers
-
-
-def erase_layouts(func: PrimFunc) -> PrimFunc:
-    """The function with the layout of every shared, local and tensor-memory buffer left open.
-
-    Parameters keep theirs, since callers know them; so do buffers with strides, and those that were given no layout.
-    """
-    erased: dict[Buffer, Any] = {}
-    for d in declared(func):
-        b = d.buffer
-        empty = any(isinstance(e, IntImm) and int(e) == 0 for e in b.shape)
-        if b.scope != "global" and b.layout is not None and not b.strides and not empty:
-            erased[b] = OpenLayout()
-    return with_layouts(func, erased)

@@ -16,13 +16,13 @@ from math import prod
 from ..errors import Span
 from ..ir import Buffer, Var
 from ..ir import dtype as dt
-from ..layout import Iter, TileLayout
+from ..layout import Iter, OpenLayout, TileLayout
 from ..layout.axis import Axis
 from ..lower.context import CallContext, Operand
 from ..lower.operations import FAMILIES
 from ..lower.storage import const_shape
 from .erase import Declared
-from .unknowns import Unknown
+from .unknowns import Unknown, permuted_member
 from .uses import Uses
 
 
@@ -95,11 +95,17 @@ def read_meaning(unknowns: Sequence[Unknown], uses: Uses, found: Sequence[Declar
 
 
 def row_pieces(u: Unknown) -> TileLayout:
-    """Thread t holds the t-th piece of the flattened view."""
+    """Thread t holds the t-th piece of the flattened view, or of what the view's elements are numbered by (``through``)."""
     assert u.capacity is not None
     threads = u.size // u.capacity
     axis = Axis.get(thread_axis(threads))
-    return TileLayout((Iter(threads, 1, axis), Iter(u.capacity, 1)))
+    pieces = TileLayout((Iter(threads, 1, axis), Iter(u.capacity, 1)))
+    through = u.leader.layout.through if isinstance(u.leader.layout, OpenLayout) else None
+    if through is not None and (member := permuted_member(u.leader, through)) is not None:
+        made = member.layout(pieces)
+        if isinstance(made, TileLayout):
+            return made
+    return pieces
 
 
 def thread_axis(threads: int) -> str:

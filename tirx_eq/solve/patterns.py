@@ -58,7 +58,7 @@ def synthesised(
     """Layouts for an unknown whose users are ``tables`` and ``scalars``: the best for its patterns, per widest access."""
     shape = u.shape
     ways = [list(_ways(t, u, plain, domains)) for t in tables]
-    elements = [a for s in scalars for a in _scalar_patterns(s, shape)]
+    elements = [a for s in scalars for a in _scalar_patterns(s, plain, shape)]
     made: list[Layout] = []
     done: set[tuple[WarpAccess, ...]] = set()
     families = ("xor",) if u.room is not None else ("xor", "padding")
@@ -130,20 +130,20 @@ def _way(c: CallContext, u: Unknown, candidate: Candidate) -> Way | None:
     accesses: list[WarpAccess] = []
     widest = 0
     operand = next(o for o in c.operands.values() if o.root.name == MARKER)
-    shape = const_shape(operand.buffer)
     for opcode, memories in groups.items():
         width = access_bytes(opcode)
         widest = max(widest, width)
         first = _elements(c, memories[0], operand)
         if first is None:
             return None
-        accesses += _patterns(f"{c.op} {opcode}", first, c.active.mask, shape, max(1, width * 8 // operand.bits), len(memories))
+        vector = max(1, width * 8 // operand.bits)
+        accesses += _patterns(f"{c.op} {opcode}", first, c.active.mask, u.shape, vector, len(memories))
     price = dataclasses.replace(candidate.price, wavefronts=0.0)
-    return Way(price.cycles(), widest, tuple(accesses)) if accesses and shape == u.shape else None
+    return Way(price.cycles(), widest, tuple(accesses)) if accesses else None
 
 
 def _elements(c: CallContext, at: Memory, o: Operand) -> np.ndarray | None:
-    """The flat element that each thread addresses."""
+    """The flat element of the unknown that each thread addresses: its address under the row-major layout."""
     scope = c.scope_with()
     points: dict[str, np.ndarray | int] = {name: low for name, (low, _) in scope.ranges.items()}
     start = c.term(c.storage.byte_offset(o.buffer, [0] * len(o.extents)), scope)
@@ -176,7 +176,9 @@ def _patterns(
         yield WarpAccess(name, tuple(None if f is None else unflatten(f, shape) for f in lanes), vector, weight)
 
 
-def _scalar_patterns(s: ScalarTable, shape: tuple[int, ...]) -> Iterator[WarpAccess]:
-    if s.access.active.elected or const_shape(s.access.buffer) != shape:
+def _scalar_patterns(s: ScalarTable, plain: Layout, shape: tuple[int, ...]) -> Iterator[WarpAccess]:
+    mine = plain if s.member is None else s.member.layout(plain)
+    if s.access.active.elected or isinstance(mine, str):
         return
-    yield from _patterns("element", s.elements(), s.access.active.mask, shape, 1, max(1, s.weight))
+    flat = mine.evaluate(s.elements()).get("m", np.zeros_like(s.elements()))
+    yield from _patterns("element", flat, s.access.active.mask, shape, 1, max(1, s.weight))

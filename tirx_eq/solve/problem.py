@@ -19,7 +19,7 @@ from .meaning import Reading, read_meaning
 from .patterns import synthesised
 from .requirements import RULES, Asked, by_engine
 from .scalars import ScalarTable
-from .unknowns import Unknown, find_unknowns
+from .unknowns import Member, Unknown, find_unknowns
 from .uses import Uses, uses_of
 
 #: Candidates of one unknown: beyond, the families would be too generous to enumerate.
@@ -80,7 +80,7 @@ def build(func: PrimFunc, target: str) -> Problem:
     asked = _tables(problem, home)
     reading = read_meaning(unknowns, uses, _renamed(found, renamed))
     _propose(problem, asked, reading)
-    engines = {u.index for q, u in asked if by_engine(q)}
+    engines = {u.index for q, u, _ in asked if by_engine(q)}
     for k, s in enumerate(uses.scalars):
         if id(s.buffer) in home:
             u, m = home[id(s.buffer)]
@@ -100,22 +100,22 @@ def _renamed(found: Sequence[Declared], renamed: Mapping[Buffer, Buffer]) -> lis
     return [Declared(renamed.get(d.buffer, d.buffer), d.allocated, d.span) for d in found]
 
 
-def _tables(problem: Problem, home: Mapping[int, tuple[Unknown, object]]) -> list[tuple[Asked, Unknown]]:
-    asked: list[tuple[Asked, Unknown]] = []
+def _tables(problem: Problem, home: Mapping[int, tuple[Unknown, Member]]) -> list[tuple[Asked, Unknown, Member]]:
+    asked: list[tuple[Asked, Unknown, Member]] = []
     for c, weight in zip(problem.uses.contexts, problem.uses.weights):
         opened: dict[str, OpenOperand] = {}
         for name, o in c.operands.items():
             if id(o.buffer) not in home:
                 continue
             u, m = home[id(o.buffer)]
-            opened[name] = OpenOperand(u.index, m.layout, u.space == "shared" and u.room is None)  # type: ignore[attr-defined]
+            opened[name] = OpenOperand(u.index, m.layout, u.space == "shared" and u.room is None)
             held = u.capacity * u.bits // o.bits if u.capacity is not None else None
-            asked.append((Asked(c, name, held, u.room is None and u.space == "shared"), u))
+            asked.append((Asked(c, name, held, u.room is None and u.space == "shared"), u, m))
         problem.tables.append(CallTable(c, opened, weight))
     return asked
 
 
-def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: Reading) -> None:
+def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown, Member]], reading: Reading) -> None:
     """Apply the rules until no candidate is new."""
     domains: list[dict[Layout, list[str]]] = [{} for _ in problem.unknowns]
     meanings: list[dict[Layout, Layout]] = [{} for _ in problem.unknowns]  # canonical form -> the candidate that has it
@@ -152,8 +152,7 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown]], reading: 
     first, changed = True, True
     while changed:
         changed = False
-        for q, u in asked:
-            member = u.member_of(q.operand.buffer.data, const_shape(q.operand.buffer), dt.storage_bits(q.operand.dtype))
+        for q, u, member in asked:
             for rule in RULES:
                 if rule.once and not first:
                     continue
@@ -182,7 +181,7 @@ def _said(u: Unknown) -> list[Layout]:
     made: list[Layout] = []
     for w in u.wanted:
         shape, bits = const_shape(w.buffer), dt.storage_bits(w.buffer.dtype)
-        member = u.member_of(w.buffer.data, shape, bits)
+        member = u.member_of(w.buffer)
         found: list[Layout] = []
         if w.partial.swizzle is not None and u.space == "shared":
             mode = SWIZZLES[w.partial.swizzle]
@@ -198,7 +197,9 @@ def _said(u: Unknown) -> list[Layout]:
 def _synthesise(problem: Problem, given: set[int]) -> None:
     """Swizzles and paddings for shared buffers of which no engine and no instruction wants a format of its own."""
     for u in problem.unknowns:
-        if u.space != "shared" or u.index in given or u.fixed is not None or u.size < SMALLEST or len(u.members) > 1:
+        if u.space != "shared" or u.index in given or u.fixed is not None or u.size < SMALLEST:
+            continue
+        if any(m.how not in ("same", "permute") for m in u.members):
             continue
         tables = [t for t in problem.tables if u.index in t.unknowns]
         scalars = [s for s in problem.scalars if s.unknown == u.index]

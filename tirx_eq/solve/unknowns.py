@@ -27,11 +27,14 @@ from .families import number
 @dataclass(frozen=True)
 class Member:
     """A buffer whose layout is that of the unknown: ``same``, with ``factor`` elements packed into one (``pack``), each cut
-    into ``factor`` (``unpack``), or the first of ``factor`` equal parts (``part``)."""
+    into ``factor`` (``unpack``), the first of ``factor`` equal parts (``part``), or with elements numbered otherwise
+    (``permute``: dimensions ``order`` of ``digits``)."""
 
     buffer: Buffer
     how: str = "same"
     factor: int = 1
+    digits: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
 
     def layout(self, whole: Layout) -> Layout | str:
         """The buffer's layout when the unknown's is ``whole``, or why there is none."""
@@ -41,6 +44,8 @@ class Member:
                 return whole.pack(self.factor, axis)
             if self.how == "unpack":
                 return whole.unpack(self.factor, axis)
+            if self.how == "permute":
+                return whole.permute_dims(list(self.order), list(self.digits))
             return _part(whole, self.factor) if self.how == "part" else whole
         except LayoutError as error:
             return error.message
@@ -53,6 +58,9 @@ class Member:
                 return mine.unpack(self.factor, axis)
             if self.how == "unpack":
                 return mine.pack(self.factor, axis)
+            if self.how == "permute":
+                back = [self.order.index(d) for d in range(len(self.order))]
+                return mine.permute_dims(back, [self.digits[d] for d in self.order])
             return _repeated(mine, self.factor) if self.how == "part" else mine
         except LayoutError:
             return None
@@ -124,10 +132,9 @@ class Unknown:
         """Bits of an element of the leader."""
         return dt.storage_bits(self.leader.dtype)
 
-    def member_of(self, data: Var, shape: tuple[int, ...], bits: int) -> Member:
-        """The member with this pointer, shape and element size (the buffers of a trial function are other objects)."""
-        same = [m for m in self.members if const_shape(m.buffer) == shape and dt.storage_bits(m.buffer.dtype) == bits]
-        return next((m for m in same if m.buffer.data is data), same[0])
+    def member_of(self, buffer: Buffer) -> Member:
+        """The member that is a buffer of the function."""
+        return next(m for m in self.members if m.buffer is buffer)
 
 
 def space_of(buffer: Buffer) -> str:
@@ -193,7 +200,8 @@ def _tie(whole: Buffer, view: Buffer) -> Member | None:
         terms, rest = {}, 0
     if total == mine and not terms and rest == 0:
         if a == b:
-            return Member(view)
+            through = view.layout.through if isinstance(view.layout, OpenLayout) else None
+            return Member(view) if through is None else permuted_member(view, through)
         return Member(view, "pack", b // a) if b > a else Member(view, "unpack", a // b)
     size = prod(const_shape(view))
     parts = total // mine
@@ -201,6 +209,20 @@ def _tie(whole: Buffer, view: Buffer) -> Member | None:
     if a == b and parts > 1 and total % mine == 0 and inside and space_of(whole) == "shared" and (terms or rest):
         return Member(view, "part", parts)
     return None
+
+
+def permuted_member(view: Buffer, through: TileLayout) -> Member | None:
+    """The member whose element x is element ``through(x)``; None if ``through`` doesn't only reorder digits."""
+    digits = [i for i in through.shard if i.extent != 1]
+    falling = sorted(range(len(digits)), key=lambda k: -number(digits[k].stride))
+    stride = 1
+    for k in reversed(falling):
+        if number(digits[k].stride) != stride:
+            return None
+        stride *= number(digits[k].extent)
+    place = {k: p for p, k in enumerate(falling)}
+    extents = tuple(number(digits[k].extent) for k in falling)
+    return Member(view, "permute", 1, extents, tuple(place[k] for k in range(len(digits))))
 
 
 def _distance(whole: Buffer, view: Buffer) -> tuple[dict[Expr, int], int]:
@@ -227,9 +249,9 @@ def _made(index: int, members: list[Member], group: list[Declared]) -> Unknown:
     allocated = any(d.allocated and any(m.buffer is d.buffer for m in members) for d in group)
     space = space_of(leader)
     wanted = tuple(
-        Wanted(m.buffer, m.buffer.layout, spans[id(m.buffer)])
+        Wanted(m.buffer, m.buffer.layout.wishes(), spans[id(m.buffer)])
         for m in members
-        if isinstance(m.buffer.layout, OpenLayout) and m.buffer.layout != OpenLayout()
+        if isinstance(m.buffer.layout, OpenLayout) and m.buffer.layout.wishes() != OpenLayout()
     )
     fixed = None
     for m in members:
