@@ -267,3 +267,20 @@ def test_refusals_name_what_is_wrong():
         best_layout((8, 64), "float16", ["row"], family="magic")
     assert ldmatrix((16, 64), "float16").vector == 8
     assert equal(best_layout((8, 64), "f16", ["row", "column"]).layout, SwizzleLayout(3, 3, 3), (8, 64))
+
+
+def test_lanes_at_random_places_are_settled_too():
+    """32 random words: no bank map of rank 5 keeps them apart, which the kernel search shows by exhaustion."""
+    rng = random.Random(1)
+    accesses = [WarpAccess(f"a{k}", tuple((rng.randrange(32), rng.randrange(32)) for _ in range(32))) for k in range(2)]
+    found = best_layout((32, 32), "float32", accesses, family="matrix")
+    assert found.wavefronts == (2, 2) and found.proof.kind == "subspaces"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_matrices_rechecked_by_every_bank_map(seed):
+    """64 words, 16-byte vectors somewhere: 2**12 maps are counted by the check."""
+    rng = random.Random(seed)
+    accesses = [rows((16, 4), 4), WarpAccess("x", tuple((rng.randrange(16), rng.randrange(4)) for _ in range(8)))]
+    found = best_layout((16, 4), "float32", accesses, family="matrix")
+    assert found.proof.kind in ("lower bound", "subspaces", "unsatisfiable") and recheck(found)

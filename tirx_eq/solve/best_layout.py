@@ -68,8 +68,9 @@ class Excluded:
 class Optimality:
     """Why nothing in ``families`` is better.
 
-    ``kind``: ``"lower bound"`` (the total is what the bytes alone need), ``"exhaustive"`` (``totals`` lists every member),
-    ``"unsatisfiable"`` (that and z3's refutation for the matrices), ``"open"`` (z3 gave up; ``bound`` is what is known).
+    ``kind``: ``"lower bound"`` (the total is what the bytes alone need), ``"exhaustive"`` (``totals`` lists every member);
+    for matrices besides that ``"subspaces"`` (each phase, alone, needs what it gets under any bank map) or
+    ``"unsatisfiable"`` (z3's refutation of one wavefront less); ``"open"`` (z3 gave up; ``bound`` is what is known).
     """
 
     kind: str
@@ -417,6 +418,9 @@ def _proof(
     text = f"all {len(totals)} members were counted, none needs fewer than {best.total}"
     if unsat is not None:
         return Optimality("unsatisfiable", chosen, best.total, f"{text}; no matrix over GF(2) does (z3)", totals, unsat)
+    if any(s.member.family == "matrix" for s in scored):
+        text += "; no matrix over GF(2) does, since each phase alone needs what it gets"
+        return Optimality("subspaces", chosen, best.total, text, totals)
     return Optimality("exhaustive", chosen, best.total, text, totals)
 
 

@@ -22,7 +22,8 @@ def recheck(best: BestLayout) -> str:
     """What was confirmed, as text.
 
     Raises ProofError if the layout isn't injective, its wavefronts are not those claimed, a member of a family is
-    better, or the bound isn't one.  z3's part of a proof is asked again by ``best_layout`` itself, not here.
+    better, or the bound isn't one.  For matrices, every bank map is counted where there are at most 2**16 of them; beyond,
+    the search of ``best_layout`` and z3's refutation stand as they are.
     """
     bits = _bits(best.dtype)
     total = prod(best.shape)
@@ -37,7 +38,7 @@ def recheck(best: BestLayout) -> str:
     cost = sum(a.weight * n for a, n in zip(best.accesses, mine))
     if cost == bound:
         return f"{cost} weighted wavefronts, the least that {bits}-bit elements of these accesses need"
-    counted = 0
+    counted = _matrices(best, bits, cost) if "matrix" in best.proof.families else 0
     engines = {a.engine for a in best.accesses if isinstance(a, EngineAccess)}
     for family in best.proof.families:
         for label, address in _members(family, best, bits, engines):
@@ -126,6 +127,39 @@ def _members(family: str, best: BestLayout, bits: int, engines: set[str]) -> Ite
                         ones = (1 << length) - 1
                         yield f"bits {up} into {low}", lambda e, b=base, u=up, o=low, n=ones: b(e) ^ (b(e) >> u & n) << o
                         yield f"bits {low} into {up}", lambda e, b=base, u=up, o=low, n=ones: b(e) ^ (b(e) >> o & n) << u
+
+
+def _matrices(best: BestLayout, bits: int, cost: int) -> int:
+    """Every map of words to banks, as all values of five (fewer) parity masks; the number of maps counted."""
+    shape, sub = best.shape, max(1, 32 // bits)
+    if any(isinstance(a, EngineAccess) for a in best.accesses) or any(e & (e - 1) for e in shape) or bits > 32:
+        return 0
+    width = (prod(shape) // sub).bit_length() - 1
+    widest = max(bits * a.vector // 8 for a in best.accesses)  # type: ignore[union-attr]
+    kept = max(0, (widest // 4).bit_length() - 1)
+    if width <= 5 or (width - kept) * (5 - kept) > 16:
+        return 0
+    phases = [
+        (a.weight, [{(s + k) // sub for s in starts for k in range(a.vector)} for starts in _phases(best, a, bits)])  # type: ignore[union-attr]
+        for a in best.accesses
+    ]
+    maps = 0
+    for code in range(1 << ((width - kept) * (5 - kept))):
+        rows = [code >> (i * (width - kept)) & ((1 << (width - kept)) - 1) for i in range(5 - kept)]
+        maps += 1
+        total = 0
+        for weight, groups in phases:
+            for words in groups:
+                load: dict[int, int] = {}
+                for w in words:
+                    bank = w & ((1 << kept) - 1)
+                    for i, row in enumerate(rows):
+                        bank |= (bin(row & (w >> kept)).count("1") & 1) << (kept + i)
+                    load[bank] = load.get(bank, 0) + 1
+                total += weight * max(load.values(), default=0)
+        if total < cost:
+            raise ProofError(f"best_layout: the bank map {rows} takes {total} weighted wavefronts, less than {cost}")
+    return maps
 
 
 def _modes(shape: Sequence[int], bits: int, engines: set[str]) -> Iterator[tuple[str, Address]]:

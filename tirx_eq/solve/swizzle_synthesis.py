@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BANK_BITS = 5
 #: vectors tried while a kernel is grown before z3 is asked instead
-MAX_TRIED = 200_000
+MAX_TRIED = 300_000
 RLIMIT = 10_000_000
 
 
@@ -219,30 +219,38 @@ def _avoiding(width: int, dimension: int, forbidden: Sequence[int]) -> tuple[lis
     """A subspace of GF(2)^width of a dimension without forbidden vectors, and whether the answer is exact.
 
     Each subspace has one reduced echelon basis; those are grown by decreasing leading bit, each next vector outside of
-    the sum of the span so far with the forbidden set.  (None, True): there is none; (None, False): the search gave up.
+    the sum of the span so far with the forbidden set (``free`` marks what is left).  A branch ends when fewer vectors are
+    left than the rest of the subspace needs.  (None, True): there is none; (None, False): the search gave up.
     """
+    import numpy as np
+
     tried = 0
 
-    def grow(basis: list[int], lead: int, avoid: frozenset[int]) -> list[int] | None:
+    def grow(basis: list[int], lead: int, free: np.ndarray) -> list[int] | None:
         nonlocal tried
-        if len(basis) == dimension:
+        rest = dimension - len(basis)
+        if not rest:
             return basis
-        for top in reversed(range(dimension - len(basis) - 1, lead)):
+        if np.count_nonzero(free[1:]) < (1 << rest) - 1:
+            return None
+        for top in reversed(range(rest - 1, lead)):
             if any(b >> top & 1 for b in basis):
                 continue  # not reduced: the same subspace has another basis
-            for v in range(1 << top, 2 << top):
+            below, above = free[: 1 << top], free[1 << top : 2 << top]
+            index = np.arange(1 << top)
+            for low in np.flatnonzero(above):
                 tried += 1
                 if tried > MAX_TRIED:
                     return None
-                if v in avoid:
-                    continue
-                # later vectors lead below ``top``, so only what leads there can still be hit
-                found = grow([*basis, v], top, frozenset(x for a in avoid for x in (a, a ^ v) if x >> top == 0))
+                # later vectors lead below ``top``: x is free if neither x nor x plus this vector is forbidden
+                found = grow([*basis, 1 << top | int(low)], top, below & above[index ^ low])
                 if found is not None or tried > MAX_TRIED:
                     return found
         return None
 
-    found = grow([], width, frozenset(forbidden))
+    free = np.ones(1 << width, dtype=bool)
+    free[list(forbidden)] = False
+    found = grow([], width, free)
     return found, found is not None or tried <= MAX_TRIED
 
 
