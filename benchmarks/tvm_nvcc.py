@@ -46,7 +46,8 @@ def source(name: str, size: int | None) -> str:
         tiles = "1" not in re.findall(r"cta_id\(\[(\d+)\]\)", text)
         m = size if tiles else 128
         text = re.sub(r"^M, N, K = \d+, \d+, \d+", f"M, N, K = {m}, {m}, {size}", text, flags=re.MULTILINE)
-        text = re.sub(r"^CTAS(, \w+)? = \d+", r"CTAS\1 = 148", text, flags=re.MULTILINE)
+        name, count = ("CLUSTERS", 74) if "CLUSTERS" in text else ("CTAS", 148)  # a B200 has 148 SMs
+        text = re.sub(rf"^{name}, (\w+) = \d+", rf"{name}, \1 = {count}", text, flags=re.MULTILINE)
     return text
 
 
