@@ -218,12 +218,12 @@ class Emitter:
     def _jump(self, node: Jump) -> None:
         if node.kind == "exit":
             self.k.emit("ret")
-        elif not self.loops:
+        elif len(self.loops) <= node.level:
             raise LoweringError(f"{node.kind} outside a loop")
         elif node.kind == "break":
-            self.loops[-1].break_()
+            self.loops[-1 - node.level].break_()
         else:
-            self.loops[-1].continue_()
+            self.loops[-1 - node.level].continue_()
 
     # -- operands --------------------------------------------------------------------------------------------------
 

@@ -151,9 +151,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Jump:
-    """``break``, ``continue`` of the innermost loop, or ``exit`` of the kernel."""
+    """``break``, ``continue`` of a loop, or ``exit`` of the kernel; ``level`` loops further out than the innermost."""
 
     kind: str
+    level: int = 0
 
 
 @dataclass(frozen=True)

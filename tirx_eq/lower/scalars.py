@@ -76,7 +76,7 @@ Facts = dict[Var, Fact]
 
 @dataclass(frozen=True)
 class _Read:
-    """An expression as a term, and the scalars and variables in it: names, sources, keys of facts about them.
+    """An expression as a term, and the scalars and variables in it: names, and keys of facts about them.
 
     ``unknown``: something else in it may differ between threads.  The expression is kept, since it is known by its id.
     """
@@ -85,7 +85,6 @@ class _Read:
     term: Term
     ranges: dict[str, tuple[int, int]]
     names: tuple[str, ...]
-    sources: tuple[Expr, ...]
     keys: tuple[Var, ...]
     unknown: bool
 
@@ -106,6 +105,7 @@ class Scalars:
     """
 
     def __init__(self, func: PrimFunc, launch: Launch) -> None:
+        self.func = func
         self.launch = launch
         self.tracked: dict[Var, Buffer] = {}
         self._before: dict[int, Facts] = {}
@@ -115,8 +115,9 @@ class Scalars:
         self._values: dict[tuple[int, tuple[Fact | None, ...]], Fact] = {}
         self._apart = classes_of(np.arange(launch.threads))
         constants: set[int] = set()
-        if self._survey(func, constants):
-            self._steps = sorted(constants)
+        once = self._survey(func, constants)
+        self._steps = sorted(constants)
+        if once:
             self._run(func.body, self._ids(), None, Active.all(launch))
 
     def before(self, s: Stmt) -> Facts:
@@ -139,6 +140,19 @@ class Scalars:
             post_order_visit(s, look)
             self._written[id(s)] = frozenset(found)
         return self._written[id(s)]
+
+    def leaves_apart(self, body: Stmt, active: Active) -> bool:
+        """Whether some of the threads that run the body of a loop may leave it (or skip a round) and others not."""
+        if isinstance(body, SeqStmt):
+            return any(self.leaves_apart(s, active) for s in body.seq)
+        if isinstance(body, AttrStmt):
+            return self.leaves_apart(body.body, active)
+        if isinstance(body, IfThenElse):
+            branches = [b for b in (body.then_case, body.else_case) if b is not None]
+            if any(map(_has_jump, branches)) and not self.agreed(body.condition, self.before(body), active):
+                return True
+            return any(self.leaves_apart(b, active) for b in branches)
+        return False
 
     # -- which scalars ---------------------------------------------------------------------------------------------
 
@@ -172,9 +186,10 @@ class Scalars:
         for data in list(self.tracked):
             if data in escaped or len(views[data]) > 1:
                 del self.tracked[data]
-        if any(n > 1 for n in count.values()):
+        once = all(n == 1 for n in count.values())
+        if not once:
             self.tracked.clear()
-        return bool(self.tracked)
+        return once
 
     def _ids(self) -> Facts:
         facts: Facts = {}
@@ -189,6 +204,9 @@ class Scalars:
                 facts[var] = Fact(low, high, classes_of(np.broadcast_to(evaluate_many(term, points), self.launch.threads)))
             else:
                 facts[var] = Fact(low, high)
+        for var in self.func.params:
+            if dt.kind(var.dtype) in ("int", "uint", "bool"):
+                facts[var] = Fact(*dtype_range(var.dtype))
         return facts
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -199,12 +217,14 @@ class Scalars:
         known = tuple(facts.get(key) for key in seen.keys)
         if (id(e), known) not in self._values:
             ranges, classes, unknown = dict(seen.ranges), None, seen.unknown
-            for name, source, fact in zip(seen.names, seen.sources, known):
+            for name, fact in zip(seen.names, known):
                 if fact is not None:
                     ranges[name] = (fact.low, fact.high)
                     classes = meet(classes, fact.classes)
-                unknown = unknown or (fact is None and isinstance(source, BufferLoad))
-            self._values[id(e), known] = Fact(*bounds(seen.term, ranges), self._apart if unknown else classes)
+                unknown = unknown or fact is None
+            low, high = bounds(seen.term, ranges)
+            same = None if low == high else self._apart if unknown else classes
+            self._values[id(e), known] = Fact(low, high, same)
         return self._values[id(e), known]
 
     def _read(self, e: Expr) -> _Read:
@@ -229,7 +249,7 @@ class Scalars:
             term = scope.term(e)
             kept = {source: key for source, key in sources.items() if dt.kind(source.dtype) in ("int", "uint", "bool")}
             names_of = tuple(scope.name(source) for source in kept)
-            self._reads[id(e)] = _Read(e, term, scope.ranges, names_of, tuple(kept), tuple(kept.values()), unknown)
+            self._reads[id(e)] = _Read(e, term, scope.ranges, names_of, tuple(kept.values()), unknown)
         return self._reads[id(e)]
 
     def unknown(self, dtype: str) -> Fact:
@@ -406,6 +426,22 @@ def _join(facts: list[Facts | None]) -> Facts | None:
     for other in reached[1:]:
         out = {k: f.join(other[k]) for k, f in out.items() if k in other}
     return out
+
+
+def always_jumps(s: Stmt) -> bool:
+    """Whether what follows ``s`` is never reached through it."""
+    if isinstance(s, SeqStmt):
+        return any(map(always_jumps, s.seq))
+    if isinstance(s, IfThenElse):
+        return s.else_case is not None and always_jumps(s.then_case) and always_jumps(s.else_case)
+    return isinstance(s, (Break, Continue, Return)) or (isinstance(s, AttrStmt) and always_jumps(s.body))
+
+
+def _has_jump(s: Stmt) -> bool:
+    """Whether a break or continue of the enclosing loop, or a return, is in ``s``."""
+    if isinstance(s, (Break, Continue, Return)):
+        return True
+    return any(map(_has_jump, _inner_statements(s))) if not isinstance(s, (For, While)) else False
 
 
 def _is_scalar(buffer: Buffer) -> bool:

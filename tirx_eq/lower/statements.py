@@ -67,7 +67,7 @@ from .program import (
     TileCall,
     Wait,
 )  # fmt: skip
-from .scalars import Fact, Facts, Scalars
+from .scalars import Fact, Facts, Scalars, always_jumps
 from .scope import bounds, new_scope
 from .snapshots import replace_reads
 from .storage import Root, Storage, at_rank
@@ -81,7 +81,8 @@ class Place:
     """What holds where a statement stands: variables' values, ranges of what they are made of, active threads.
 
     ``facts`` are those about scalars in registers; ``snapshots`` gives for some of them an expression that has the
-    scalar's present value and keeps it; ``pending`` are definitions that must come before the statement.
+    scalar's present value and keeps it; ``pending`` are definitions that must come before the statement.  ``unrolled`` says
+    that the innermost loop is an unrolled one with jumps.
     """
 
     environment: dict[Var, Expr]
@@ -90,6 +91,7 @@ class Place:
     facts: Facts = field(default_factory=dict)
     snapshots: dict[Var, Expr] = field(default_factory=dict)
     pending: list[Node] = field(default_factory=list)
+    unrolled: bool = False
 
 
 class Lowerer:
@@ -270,6 +272,9 @@ class Lowerer:
             active = narrow(place.active, condition, self.launch, holds)
             branches.append(self.block(body, self._inside(place, body, active)))
         self._forget(place, s)
+        for body, holds in ((s.then_case, True), (s.else_case, False)):
+            if body is not None and always_jumps(body):
+                place.active = narrow(place.active, condition, self.launch, not holds)
         return [If(condition, *branches)]
 
     def for_(self, s: For, place: Place) -> list[Node]:
@@ -284,21 +289,25 @@ class Lowerer:
             low, count, by = int(start), int(extent), int(step)  # type: ignore[call-overload]
             if count > MAX_UNROLL * by:
                 raise LoweringError(f"the loop over '{s.loop_var.name}' would be unrolled {count // by} times")
-            if _jumps(s.body):
-                raise LoweringError("break and continue are not lowered in unrolled loops", hint="use Tx.serial")
+            jumps = _jumps(s.body)
+            active = self._remaining(s, place)
             nodes: list[Node] = []
             for value in range(low, low + count, by):
-                inner = self._inside(place, s.body, place.active)
+                inner = self._inside(place, s.body, active)
                 inner.environment[s.loop_var] = const(value, s.loop_var.dtype)
-                nodes += self.block(s.body, inner)
+                inner.unrolled = jumps
+                body = self.block(s.body, inner)
+                nodes += (Repeat((*body, Jump("break"))),) if jumps else body
                 self._forget(place, s)
-            return nodes
+            # With jumps: rounds are loops that run once (leaving one is its continue), in one that all of them leave.
+            return [Repeat((*nodes, Jump("break")))] if jumps else nodes
         fact = self.scalars.before(s.body).get(s.loop_var)
-        active = with_loop(place.active, s.loop_var, (start, extent, step), self.launch)
+        active = with_loop(self._remaining(s, place), s.loop_var, (start, extent, step), self.launch)
         if fact is not None:
             agreed = agree(fact.classes, place.active)
             active = active.knowing(s.loop_var) if agreed else replace(active, data_dependent=True)
         inner = self._inside(place, s.body, active, self.scalars.written(s))
+        inner.unrolled = False
         limits = dtype_range(s.loop_var.dtype)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
@@ -329,12 +338,21 @@ class Lowerer:
         test.facts = self.scalars.head(s)
         condition = self.resolve(s.condition, test)
         head = tuple(test.pending)
-        active = narrow(test.active, condition, self.launch)
-        body = self.block(s.body, self._inside(test, s.body, active))
+        test.active = self._remaining(s, test)
+        inner = self._inside(test, s.body, narrow(test.active, condition, self.launch))
+        inner.unrolled = False
+        body = self.block(s.body, inner)
         self._forget(place, s)
         return [Repeat(body, condition, head)]
 
+    def _remaining(self, s: For | While, place: Place) -> Active:
+        """The threads that are in a round of the loop: nobody knows how many, if only some leave it."""
+        splits = self.scalars.leaves_apart(s.body, place.active)
+        return replace(place.active, data_dependent=True) if splits else place.active
+
     def jump(self, s: Stmt, place: Place) -> list[Node]:
+        if place.unrolled:
+            return [Jump("break", 1 if isinstance(s, Break) else 0)]
         return [Jump("break" if isinstance(s, Break) else "continue")]
 
     def return_(self, s: Return, place: Place) -> list[Node]:
@@ -378,7 +396,9 @@ class Lowerer:
 
 
 def _inner(place: Place, active: Active) -> Place:
-    return Place(dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots))
+    return Place(
+        dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots), unrolled=place.unrolled
+    )
 
 
 def _is_plain_index(e: Expr) -> bool:
