@@ -24,7 +24,8 @@ PROGRAMS = {
     "a loop whose end is loaded": "x: Tx.int32 = 0\nfor k in Tx.serial(A[t] % 9):\n    x = x + k\nC[t] = x",
     "steps": "x: Tx.int32 = 0\nfor k in Tx.serial(3, 50, step=7):\n    x = x * 2 + k\nC[t] = x",
     "break": "x: Tx.int32 = 0\nfor k in Tx.serial(100):\n    if k * 3 > t:\n        break\n    x = x + k\nC[t] = x",
-    "continue": "x: Tx.int32 = 0\nfor k in Tx.serial(20):\n    if k % 3 == t % 3:\n        continue\n    x = x + k\nC[t] = x",
+    "continue": (
+        "x: Tx.int32 = 0\nfor k in Tx.serial(20):\n    if k % 3 == t % 3:\n        continue\n    x = x + k\nC[t] = x"),
     "break of while": "x: Tx.int32 = 0\nwhile x < 1000:\n    x = x + 7\n    if x % 5 == t % 5:\n        break\nC[t] = x",
     "continue of while": (
         "x: Tx.int32 = 0\ny: Tx.int32 = 0\nwhile x < 40:\n    x = x + 1\n    if x % 2 == t % 2:\n        continue\n"
@@ -47,7 +48,8 @@ PROGRAMS = {
     "a scalar that wraps": "x: Tx.int32 = 2147483600\nfor k in Tx.serial(60):\n    x = x + t\nC[t] = x",
     "a condition that a branch changes": (
         "x: Tx.int32 = t % 4\nwhile x < 9:\n    if x < 6:\n        x = x + 2\n    else:\n        x = x + 1\nC[t] = x"),
-    "a scalar as an index": "x: Tx.int32 = 0\nfor k in Tx.serial(9):\n    x = (x + 5) % 64\nC[(x + t) % 64] = A[(t + x) % 64]",
+    "a scalar as an index": (
+        "x: Tx.int32 = 0\nfor k in Tx.serial(9):\n    x = (x + 5) % 64\nC[(x + t) % 64] = A[(t + x) % 64]"),
     "a ring": (
         "stage: Tx.int32 = 0\nphase: Tx.int32 = 0\nx: Tx.int32 = 0\nfor k in Tx.serial(23):\n    x = x * 3 + stage * 2 + phase\n"
         "    stage = stage + 1\n    if stage == 5:\n        stage = 0\n        phase = phase ^ 1\nC[t] = x"),
@@ -183,7 +185,7 @@ def test_intervals(text, low, high):
     ],
 )
 def test_agreement_of_threads(text, agreed):
-    fact, scalars, launch = facts_at_the_store(text)
+    fact, _, launch = facts_at_the_store(text)
     assert agree(fact.classes, Active.all(launch)) is agreed
 
 

@@ -79,6 +79,11 @@ class TermCode:
         low, high = self._reach(term)
         return -(1 << 63) <= low and high < 1 << 63
 
+    def reaches_beyond(self, term: Term, bits: int) -> bool:
+        """Whether more than ``bits`` bits are needed to compute the term exactly."""
+        low, high = self._reach(term)
+        return not ((-(1 << (bits - 1)) <= low and high < 1 << (bits - 1)) or (low >= 0 and high < 1 << bits))
+
     def _reach(self, term: Term) -> tuple[int, int]:
         """The least and greatest of all intermediate values."""
         low = high = 0

@@ -90,6 +90,8 @@ class ValueCode:
                 return p if isinstance(p, Reg) else self.k.op("not.pred", p.reg)
             bits = 64 if dt.bits(e.dtype) == 64 else 32
             term = self.e.indices.term(e)
+            if type(e) in _MODULAR and self.e.terms.reaches_beyond(term, bits):
+                return self._low_bits(e, bits)
             if self.e.terms.fits(term, bits):
                 return self.e.terms.value(term, bits)
             # Integers are mathematical; what is stored, bound or cast is reduced to its dtype.
