@@ -51,8 +51,8 @@ PROGRAMS = {
     "a scalar as an index": (
         "x: Tx.int32 = 0\nfor k in Tx.serial(9):\n    x = (x + 5) % 64\nC[(x + t) % 64] = A[(t + x) % 64]"),
     "a ring": (
-        "stage: Tx.int32 = 0\nphase: Tx.int32 = 0\nx: Tx.int32 = 0\nfor k in Tx.serial(23):\n    x = x * 3 + stage * 2 + phase\n"
-        "    stage = stage + 1\n    if stage == 5:\n        stage = 0\n        phase = phase ^ 1\nC[t] = x"),
+        "stage: Tx.int32 = 0\nphase: Tx.int32 = 0\nx: Tx.int32 = 0\nfor k in Tx.serial(23):\n"
+        "    x = x * 3 + stage * 2 + phase\n    stage = stage + 1\n    if stage == 5:\n        stage = 0\n        phase = phase ^ 1\nC[t] = x"),
 }  # fmt: skip
 
 
