@@ -52,7 +52,8 @@ PROGRAMS = {
         "x: Tx.int32 = 0\nfor k in Tx.serial(9):\n    x = (x + 5) % 64\nC[(x + t) % 64] = A[(t + x) % 64]"),
     "a ring": (
         "stage: Tx.int32 = 0\nphase: Tx.int32 = 0\nx: Tx.int32 = 0\nfor k in Tx.serial(23):\n"
-        "    x = x * 3 + stage * 2 + phase\n    stage = stage + 1\n    if stage == 5:\n        stage = 0\n        phase = phase ^ 1\nC[t] = x"),
+        "    x = x * 3 + stage * 2 + phase\n"
+        "    stage = stage + 1\n    if stage == 5:\n        stage = 0\n        phase = phase ^ 1\nC[t] = x"),
 }  # fmt: skip
 
 
