@@ -142,6 +142,16 @@ def test_three_values_are_compared_at_once():
     assert ptx.count("min.f32") == 1
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_chains_of_maxima_compare_three_values(reverse):
+    x = arguments("fabs", "float32")
+    y = np.roll(x, 11)
+    part = "[b * 128 : b * 128 + 128]"
+    call = f"Tx.cta.binary_chain(C{part}, A{part}, B{part}, 2.0, 'maximum', 'maximum', reverse1={reverse})"
+    np.testing.assert_array_equal(evaluate(call, x, y), np.fmax(np.fmax(x, y), np.float32(2)))
+    assert compiled(call, "float32").ptx.count("max.f32") == 1
+
+
 def test_a_cheaper_form_is_taken_where_it_is_accurate_enough():
     """The tensor core's softmax needs exp2 without the scaling of subnormal numbers; log2 needs it."""
     assert form_of("exp2").text.startswith("ex2.approx.ftz") and form_of("log2").text.startswith("lg2.approx.f32")

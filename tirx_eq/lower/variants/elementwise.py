@@ -7,6 +7,7 @@ from typing import Any
 from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, const, substitute
 from ...ir import dtype as dt
 from ...ir.accuracy import UNIT
+from ...ptx.target import target_has
 from ..block_price import price_block
 from ..context import CallContext, Operand
 from ..holders import Held
@@ -100,11 +101,21 @@ class MapCode:
     def _value(self, tree: Tree, given: dict[str, Lanes], step: int, into: Any, into_pair: Any) -> Lanes:
         if isinstance(tree, str):
             return given[tree]
-        op, *children = tree
+        op, *children = self._three(tree)
         values = [self._value(child, given, step, nowhere, nowhere) for child in children]
         if op == "select":
             return self._select(values, step, into)
         return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair, self.rounded)
+
+    def _three(self, tree: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A maximum (minimum) of a maximum and a third value as one operation: f32 on sm_100 (PTX ISA, max)."""
+        op, *children = tree
+        if op not in ("maximum", "minimum") or self.inner != "float32" or not target_has(self.c.target, "sm_100"):
+            return tree
+        for inner, other in (children, reversed(children)):
+            if isinstance(inner, tuple) and inner[0] == op:
+                return (f"{op}3", *inner[1:], other)
+        return tree
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,54 @@
+"""Conversions between all dtypes, executed: ties, overflow, infinities and NaN are converted as the interpreter does."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tirx_eq.interp.run import interpret
+from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.kernel import compile_function
+
+from .value_kernels import COLUMNS, ROWS, value_kernel
+
+FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
+PAIRS = [(a, b) for a, b in product(FLOATS + INTEGERS, repeat=2) if a != b]
+PLACES = (("registers", "thread"), ("global", "cta"), ("shared", "warp"))
+
+
+def values(dtype: str) -> np.ndarray:
+    """Numbers of every size, ties between neighbours of narrower formats, and what overflows them."""
+    rng = np.random.default_rng(17)
+    count = ROWS * COLUMNS
+    if dt.is_integer(dtype):
+        info = np.iinfo(dt.numpy_dtype(dtype))
+        ends = np.array([info.min, info.max, 0, 1, info.max // 2, info.max - 1, 127, 128 if info.max > 127 else 1])
+        spread = rng.integers(0, info.max, count, endpoint=True) >> rng.integers(0, info.bits - 1, count)
+        spread[::2] *= -1 if info.min < 0 else 1
+        spread[: len(ends)] = ends
+        return spread.astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
+    x = np.exp2(rng.uniform(-20, 36, count)) * np.where(rng.integers(0, 2, count), 1.0, -1.0)
+    x[: count // 4] = rng.integers(-4096, 4096, count // 4) / 32
+    special = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 448.0, 464.0, 465.0, 480.0, 57344.0, 61440.0, 65504.0, 65520.0, 65536.0, 3.4e38,
+               -3.4e38, 127.5, 128.0, -128.5, 255.5, 2147483648.0, -2147483649.0, 4294967296.0, 1e-40, 2.0**-25, 3 * 2.0**-26,
+               np.inf, -np.inf, np.nan]  # fmt: skip
+    x[count // 2 : count // 2 + len(special)] = special
+    with np.errstate(over="ignore"):
+        return x.astype(np.float32).astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_cast(source, target):
+    place, scope = PLACES[PAIRS.index((source, target)) % len(PLACES)]
+    func = value_kernel("cast({D}, {A})", {"D": (target, place, COLUMNS), "A": (source, place, COLUMNS)}, scope)
+    given = [np.zeros((ROWS, COLUMNS), dt.numpy_dtype(target)), values(source)]
+    result = compile_function(func).simulate(*given)
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    got, wanted = result.arrays["D"], interpret(func, *given)["D"]
+    if dt.is_float(target):
+        got, wanted = (x.astype(np.float32) for x in (got, wanted))
+    bad = np.argwhere(~((got == wanted) | ((got != got) & (wanted != wanted))))
+    assert not len(bad), (given[1][tuple(bad[0])], got[tuple(bad[0])], wanted[tuple(bad[0])], len(bad))
