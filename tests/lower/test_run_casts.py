@@ -7,13 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tirx_eq.errors import ProofError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.recipes import CASTS
 
 from .value_kernels import COLUMNS, ROWS, value_kernel
 
-FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
 INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
 PAIRS = [(a, b) for a, b in product(FLOATS + INTEGERS, repeat=2) if a != b]
 PLACES = (("registers", "thread"), ("global", "cta"), ("shared", "warp"))
@@ -31,10 +34,13 @@ def values(dtype: str) -> np.ndarray:
         spread[: len(ends)] = ends
         return spread.astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
     x = np.exp2(rng.uniform(-20, 36, count)) * np.where(rng.integers(0, 2, count), 1.0, -1.0)
+    x[count // 4 : count // 2] = np.exp2(rng.uniform(-3, 4, count // 4)) * np.where(rng.integers(0, 2, count // 4), 1.0, -1.0)
     x[: count // 4] = rng.integers(-4096, 4096, count // 4) / 32
-    special = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 448.0, 464.0, 465.0, 480.0, 57344.0, 61440.0, 65504.0, 65520.0, 65536.0, 3.4e38,
-               -3.4e38, 127.5, 128.0, -128.5, 255.5, 2147483648.0, -2147483649.0, 4294967296.0, 1e-40, 2.0**-25, 3 * 2.0**-26,
-               np.inf, -np.inf, np.nan]  # fmt: skip
+    special = [
+        0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 448.0, 464.0, 465.0, 480.0, 57344.0, 61440.0, 65504.0, 65520.0, 65536.0,
+        3.4e38, -3.4e38, 127.5, 128.0, -128.5, 255.5, 2147483648.0, -2147483649.0, 4294967296.0, 1e-40, 2.0**-25,
+        3 * 2.0**-26, 0.25, 0.75, 1.25, 1.75, 3.5, 5.0, 7.0, np.inf, -np.inf, np.nan,
+    ]  # fmt: skip
     x[count // 2 : count // 2 + len(special)] = special
     with np.errstate(over="ignore"):
         return x.astype(np.float32).astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
@@ -52,3 +58,19 @@ def test_cast(source, target):
         got, wanted = (x.astype(np.float32) for x in (got, wanted))
     bad = np.argwhere(~((got == wanted) | ((got != got) & (wanted != wanted))))
     assert not len(bad), (given[1][tuple(bad[0])], got[tuple(bad[0])], wanted[tuple(bad[0])], len(bad))
+
+
+@pytest.mark.parametrize("broken", ["cvt.rn.satfinite.e2m1x2.f32 D a0 a1", "cvt.rn.satfinite.e2m1x2.f32 D a1 a1"])
+def test_the_value_equation_tells_the_halves_of_a_byte_apart(monkeypatch, broken):
+    monkeypatch.setitem(CASTS, ("float32", "float4_e2m1fn", 2), broken)
+    operands = {"D": ("float4_e2m1fn", "global", COLUMNS), "A": ("float32", "global", COLUMNS)}
+    with pytest.raises(ProofError, match="cast"):
+        compile_function(value_kernel("cast({D}, {A})", operands, "cta"))
+
+
+def test_arithmetic_on_four_bits_is_refused():
+    operands = dict.fromkeys("DAB", ("float4_e2m1fn", "global", COLUMNS))
+    with pytest.raises(NoCandidate, match="only converted"):
+        compile_function(value_kernel("add({D}, {A}, {B})", operands, "cta"))
+    with pytest.raises(NoCandidate, match="is of float4"):
+        compile_function(value_kernel("sum({D}, {A}, axes=1)", {"D": ("float32", "global", 1), "A": operands["A"]}, "cta"))

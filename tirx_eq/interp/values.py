@@ -25,6 +25,10 @@ SATURATING = {
 }  # fmt: skip
 
 
+#: Formats that have no NaN: it becomes the largest number (PTX ISA, cvt.satfinite).
+WITHOUT_NAN = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
+
+
 def holding(dtype: str) -> np.dtype[Any]:
     """The numpy dtype in which values of ``dtype`` are computed."""
     kind, bits, _ = dt.parse(dtype)
@@ -77,6 +81,8 @@ def round_to(value: Array, dtype: str) -> Array:
             return ((odd + 0xFFF + ((odd >> 13) & 1)) & np.uint32(0xFFFFE000)).view(np.float32)
         if base in SATURATING:
             value = np.clip(value, -SATURATING[base], SATURATING[base])
+            if base in WITHOUT_NAN:
+                value = np.where(np.isnan(value), SATURATING[base], value)
         if base == "float8_e8m0fnu":
             return _power_of_two(value, target)
         # Through float32 rounded to odd, so that the second rounding sees whether the first was exact.

@@ -135,6 +135,10 @@ class Port:
         if bits >= 32:
             made.singles[k] = self._word(byte)
             return
+        if bits == 4:  # whole registers, by a condition
+            if k % 8 == 0:
+                self._place_word(made, k, self._word(byte))
+            return
         size, index = bits // 8, k // 2
         if k % 2 and made.pairs[index] is not None:
             return
@@ -189,9 +193,13 @@ class Port:
             for k, word in enumerate(words):
                 self._place_word(made, first + k * bits // self.o.bits, word)
 
-    def _place_word(self, made: Lanes, lane: int, word: Temp) -> None:
+    def _place_word(self, made: Lanes, lane: int, word: Value) -> None:
         if self.o.bits >= 32:
             made.singles[lane] = word
+        elif self.o.bits == 4:
+            pairs = tuple(Temp("b8") for _ in range(4))
+            self.emit("mov.b32", pairs, word)
+            made.pairs[lane // 2 : lane // 2 + 4] = pairs
         elif self.o.bits == 16:
             made.pairs[lane // 2] = word
         else:
@@ -221,14 +229,14 @@ class Port:
             self._to_memory(step, value)
 
     def _to_registers(self, step: int, value: Lanes) -> None:
-        bits, size = self.o.bits, self.o.bits // 8
+        bits = self.o.bits
         lane = 0
         per_word = max(1, 32 // bits)
         while lane < value.count:
             byte = self.bytes[step * self.work.lanes + lane]
             word = Word(self.o.root, byte * 8 // self.o.root.word_bits)
             mine = self.bytes[step * self.work.lanes + lane : step * self.work.lanes + lane + per_word]
-            whole = byte % 4 == 0 and mine == [byte + j * size for j in range(per_word)] and lane % per_word == 0
+            whole = byte % 4 == 0 and mine == [byte + j * bits // 8 for j in range(per_word)] and lane % per_word == 0
             whole = whole and lane + per_word <= value.count
             if whole:
                 made = value.single(lane) if bits == 64 else value.word(lane)

@@ -94,7 +94,7 @@ class Lanes:
         if self.bits == 16:
             return self.pair(first // 2)
         whole = Temp("b32")
-        self.emit("mov.b32", whole, (self.pair(first // 2), self.pair(first // 2 + 1)))
+        self.emit("mov.b32", whole, tuple(self.pair(first // 2 + k) for k in range(32 // (2 * self.bits))))
         return whole
 
 
@@ -163,9 +163,10 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
     assert path is not None
     for source, step in pairwise(path):
         last = step == target
-        two = CASTS.get((source, step, 2)) if packed and v.count % 2 == 0 else None
+        one, two = CASTS.get((source, step, 1)), CASTS.get((source, step, 2))
+        two = two if (packed or one is None) and v.count % 2 == 0 else None
         wide = source if dt.bits(source) > dt.bits(step) else step
-        v = _apply(CASTS[source, step, 1], two, [v], step, wide, into if last else nowhere, into_pair if last else nowhere)
+        v = _apply(one, two, [v], step, wide, into if last else nowhere, into_pair if last else nowhere)
     return v
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
-from .recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOATS, OPAQUE, cast_path
+from .recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]
@@ -114,6 +114,8 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
         if region.dtype not in ARITHMETIC_DTYPES and (region.dtype not in OPAQUE or set(operations(tree)) - {"select"}):
             return f"'{region.buffer.name}' is of {region.dtype}"
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
+    if common == FLOAT4 and tree != "src":
+        return f"{common} is only converted"
     for op in operations(tree):
         if op != "select" and (op, work, 1) not in ARITHMETIC:
             return f"there is no {op} of {common}"

@@ -17,17 +17,19 @@ from .functions import FORMS, form_of
 
 #: Register type of one lane and of two lanes together, by bits of a lane.
 SINGLE = {8: "b16", 16: "b16", 32: "b32", 64: "b64"}
-PAIR = {8: "b16", 16: "b32", 32: "b64"}
+PAIR = {4: "b8", 8: "b16", 16: "b32", 32: "b64"}
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOAT4 = "float4_e2m1fn"  # exists in pairs only, two to a byte, and is converted only
 INTEGERS = ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8")
 #: Floats that are computed in float32 where they have no instruction of their own.
-FLOATS = ("float32", "float16", "bfloat16", *FLOAT8)
+FLOATS = ("float32", "float16", "bfloat16", *FLOAT8, FLOAT4)
 #: Dtypes that can be moved and chosen from, but not computed with.
 OPAQUE = ("float8_e8m0fnu", "bool")
 ARITHMETIC_DTYPES = ("float64", *FLOATS, *INTEGERS)
 PTX = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    FLOAT4: "e2m1",
     "int32": "s32", "uint32": "u32", "int16": "s16", "uint16": "u16", "int8": "s8", "uint8": "u8",
     "float64": "f64", "int64": "s64", "uint64": "u64",
 }  # fmt: skip
@@ -100,6 +102,8 @@ def _casts() -> dict[tuple[str, str, int], str]:
         made[narrow, "float32", 2] = (
             f"cvt.rn.f16x2.{t} t:b32 A; mov.b32 {{u:b16,v:b16}} t; cvt.f32.f16 d0 u; cvt.f32.f16 d1 v"
         )
+    made["float32", FLOAT4, 2] = "cvt.rn.satfinite.e2m1x2.f32 D a1 a0"
+    made[FLOAT4, "float16", 2] = "cvt.rn.f16x2.e2m1x2 D A"
     for whole in INTEGERS:
         t = PTX[whole]
         made["float32", whole, 1] = f"cvt.rzi.{t}.f32 d a"
@@ -131,18 +135,26 @@ def cast_path(source: str, target: str) -> tuple[str, ...] | None:
     """
     if source == target:
         return (source,)
-    if (source, target, 1) in CASTS:
+    if _converts(source, target):
         return (source, target)
     for middle in ("float16", "float32"):
-        exact = (source in FLOAT8) or (middle == "float32" and (source == "bfloat16" or dt.bits(source) <= 16))
-        if exact and (source, middle, 1) in CASTS and (middle, target, 1) in CASTS:
+        exact = source in (*FLOAT8, FLOAT4) or (middle == "float32" and (source == "bfloat16" or dt.bits(source) <= 16))
+        if exact and _converts(source, middle) and _converts(middle, target):
             return (source, middle, target)
     if source == "float64":
         return None
     # 32-bit integers to float8: float32 keeps 24 bits, the target 4 at most
-    if (source, "float32", 1) in CASTS and ("float32", target, 1) in CASTS:
+    if _converts(source, "float32") and _converts("float32", target):
         return (source, "float32", target)
+    # float4 to float8 and bfloat16: exact in float16 and float32
+    if source == FLOAT4 and _converts("float32", target):
+        return (source, "float16", "float32", target)
     return None
+
+
+def _converts(source: str, target: str) -> bool:
+    """Whether there is a recipe, for one lane or for two."""
+    return (source, target, 1) in CASTS or (source, target, 2) in CASTS
 
 
 def recipe(op: str, dtype: str, lanes: int, result: str | None = None) -> str | None:

@@ -23,16 +23,16 @@ PRIMES = (np.uint64(2**31 - 1), np.uint64(2147483629))
 #: Formats by name as PTX spells them: bits, kind (f or s or u), and for floats significand bits and exponent range.
 BITS = {
     "f64": 64, "tf32": 32, "f32": 32, "s32": 32, "u32": 32, "f16": 16, "bf16": 16, "s16": 16, "u16": 16, "e4m3": 8,
-    "e5m2": 8, "s8": 8, "u8": 8, "s64": 64, "u64": 64, "e8m0": 8, "bool": 8,
+    "e5m2": 8, "s8": 8, "u8": 8, "s64": 64, "u64": 64, "e8m0": 8, "bool": 8, "e2m1": 4,
 }  # fmt: skip
 #: Prefixes of the formats of the low and the high half of a 64-bit value.
 HALVES = ("low half of ", "high half of ")
 BITS.update({h + f: 32 for h in HALVES for f in ("f64", "s64", "u64")})
-FLOATS = ("e8m0", "f64", "tf32", "f32", "f16", "bf16", "e4m3", "e5m2")
+FLOATS = ("e8m0", "f64", "tf32", "f32", "f16", "bf16", "e4m3", "e5m2", "e2m1")
 NUMPY = {
     "f64": "float64", "tf32": "tfloat32", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-    "e8m0": "float8_e8m0fnu", "bool": "bool",
+    "e8m0": "float8_e8m0fnu", "bool": "bool", "e2m1": "float4_e2m1fn",
     "s64": "int64", "u64": "uint64",
     "s32": "int32", "u32": "uint32", "s16": "int16", "u16": "uint16", "s8": "int8", "u8": "uint8",
 }  # fmt: skip
@@ -43,7 +43,13 @@ CONTAINED = {
     ("u8", "bf16"), ("s8", "s16"), ("s8", "s32"), ("u8", "s16"), ("u8", "s32"), ("u8", "u16"), ("u8", "u32"),
     ("s16", "s32"), ("u16", "s32"), ("u16", "u32"), *((a, "s64") for a in ("s8", "u8", "s16", "u16", "s32", "u32")),
     *((a, "u64") for a in ("u8", "u16", "u32")),
+    ("e2m1", "f16"), ("e2m1", "bf16"), ("e2m1", "e4m3"), ("e2m1", "e5m2"),
 }  # fmt: skip
+
+
+def unit_bits(bits: int) -> int:
+    """Places of elements of ``bits`` bits are counted in bytes, below a byte in elements."""
+    return min(8, bits)
 
 
 def mix(x: Array) -> Array:

@@ -39,6 +39,7 @@ from .symbols import (
     plus,
     rounded,
     times,
+    unit_bits,
 )
 from .value_trace import ValueTrace
 from .work import regions_of, spread_over
@@ -177,7 +178,7 @@ class _Meaning:
             found: list[tuple[Array, Array, Array]] = []
             for parts, byte in zip(where.parts, where.byte):
                 t, e = np.nonzero(parts[None, :] == (active & where.mask)[:, None])
-                found.append((active[t], e, active[t] << 40 | byte[e]))
+                found.append((active[t], e, active[t] << 40 | self._within(self.dst, byte[e], e)))
             return _Elements(*(np.concatenate(part) for part in zip(*found)))
         units = np.unique(active // self.c.participants, return_index=True)[1]
         first = active[units]
@@ -186,9 +187,14 @@ class _Meaning:
         return _Elements(threads, np.tile(np.arange(self.dst.size), len(first)), byte.ravel())
 
     def _bytes(self, o: Operand, threads: Array) -> Array:
-        """(threads, elements) byte of each element of a memory operand as each thread means it."""
+        """(threads, elements) place (see :func:`unit_bits`) of a memory operand's elements as each thread means them."""
         at = {v: p[threads] for v, p in self.points.by_var().items()}
-        return np.broadcast_to(o.places(at)["byte"], (len(threads), o.size))
+        return np.broadcast_to(o.bit_places(at) // unit_bits(o.bits), (len(threads), o.size))
+
+    def _within(self, o: Operand, byte: Array, elements: Array) -> Array:
+        """Places of elements of a register operand from their bytes."""
+        unit = unit_bits(o.bits)
+        return byte if unit == 8 else byte * (8 // unit) + o.bit_places({})[elements] % 8 // unit
 
     def element(self, o: Operand, threads: Array, elements: Array) -> Sym:
         """The source value of operand ``o``'s elements, as threads mean them."""
@@ -197,9 +203,9 @@ class _Meaning:
             where = self.held[o.name]
             if self.shared_copies:
                 owner = self._first(where, threads, elements)
-                place = owner << 40 | where.byte[0][elements]
+                place = owner << 40 | self._within(o, where.byte[0][elements], elements)
             else:
-                place = threads << 40 | where.find(threads, elements)
+                place = threads << 40 | self._within(o, where.find(threads, elements), elements)
         else:
             unique, inverse_ = np.unique(threads, return_inverse=True)
             place = self._bytes(o, unique)[inverse_.ravel(), elements]
@@ -408,11 +414,10 @@ def _registers(trace: ValueTrace, dst: Operand, active: Array) -> _Left:
     for word in [w for w in trace.registers if isinstance(w, Word) and w.array == dst.root]:
         lanes = trace.read(word, FORMAT[dst.dtype])
         before = trace.initial(word)
-        size = dst.bits // 8
         comparable = len(before) == len(lanes)  # else the register had elements of another size
         for j, now in enumerate(lanes):
-            byte = word.index * word.array.word_bits // 8 + j * size
-            keys.append(active << 40 | byte)
+            place = (word.index * word.array.word_bits + j * dst.bits) // unit_bits(dst.bits)
+            keys.append(active << 40 | place)
             mine = np.broadcast_to(now.key(), (2, trace.points.threads))[:, active]
             residues.append(mine)
             old = np.broadcast_to(before[j].key(), (2, trace.points.threads))[:, active] if comparable else mine + np.uint64(1)

@@ -34,6 +34,7 @@ from .symbols import (
     rounded,
     same_format,
     times,
+    unit_bits,
 )  # fmt: skip
 
 Array = np.ndarray
@@ -142,8 +143,9 @@ class ValueTrace:
         bits = dt.storage_bits(dtype)
         lanes = []
         for j in range(word.array.word_bits // bits):
-            byte = word.index * word.array.word_bits // 8 + j * bits // 8
-            lanes.append(self.element(word.array.name, self.owner(word.array.name, self.threads, byte), byte, dtype))
+            at = word.index * word.array.word_bits + j * bits
+            owner = self.owner(word.array.name, self.threads, at // 8)
+            lanes.append(self.element(word.array.name, owner, at // unit_bits(bits), dtype))
         return lanes
 
     def element(self, root: str, thread: Array, byte: Any, dtype: str) -> Sym:
@@ -182,22 +184,24 @@ class ValueTrace:
         at = i.operands[1]
         assert isinstance(at, Memory)
         dtype = self.dtype_at(at.root.name)
-        size = dt.storage_bits(dtype) // 8
+        bits = dt.storage_bits(dtype)
+        unit = unit_bits(bits)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(parts, i.operands[0]):
-            places = [offset + first + j for j in range(0, width, size)]
+            places = [(offset + first) * (8 // unit) + j // unit for j in range(0, 8 * width, bits)]
             self.registers[register] = [self.element(at.root.name, np.zeros_like(p), p, dtype) for p in places]
 
     def store(self, i: Instruction, parts: list[str]) -> None:
         at = i.operands[0]
         assert isinstance(at, Memory)
         target = next(o for o in self.regions if o.root.name == at.root.name)
-        size = target.bits // 8
+        unit = unit_bits(target.bits)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(parts, i.operands[1]):
             lanes = self.read(register, FORMAT[target.dtype])
-            for j in range(0, width, size):
-                self.written.append((at.root.name, offset + first + j, lanes[j // size], self.mask))
+            for j in range(0, 8 * width, target.bits):
+                place = (offset + first) * (8 // unit) + j // unit
+                self.written.append((at.root.name, place, lanes[j // target.bits], self.mask))
 
     # -- moves -----------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...ir import IntImm, LambdaExpr
+from ...ir import IntImm, LambdaExpr, Var
 from ...ir.structural import structural_equal
+from ...prove.validate import validate
 from ..context import CallContext, Operand
 from ..holders import SCOPE_BITS
 from ..lane_access import access_width, is_spread, lane_elements, misplaced, register_bytes
 from ..operations import FAMILIES, common_dtype, leaves, operations, tree_of, unsupported, work_dtype
 from ..recipes import ARITHMETIC, CASTS, cast_path
+from ..storage import place
 from ..work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
 from .registry import OPTIONS, SPACE_NAMES, holds, holds_at
 from .vectors import aligned, contiguous
@@ -24,6 +26,8 @@ MAX_STEPS = 512
 def _options(c: CallContext) -> list[int]:
     """Lanes worth trying: what vectors of memory hold, or pairs of registers."""
     regions = regions_of(c)
+    if any(o.bits == 4 for o in regions):
+        return [32, 16, 8]
     if all(o.root.space == "local" for o in regions):
         return [2, 1]
     largest = max(o.bits for o in regions)
@@ -144,6 +148,39 @@ def _packed(c: CallContext) -> str | None:
         if any((a, b, 2) in CASTS for a, b in pairwise(path)):
             return None
     return f"{c.op} of {common} to {c.outputs[0].dtype} has instructions for one lane only"
+
+
+@holds_at("elements of 4 bits fill registers in order")
+def _packed_elements(c: CallContext, lanes: int) -> str | None:
+    """Pairs share a byte, and there are instructions for pairs only: eight neighbours at a time fill a register."""
+    for o in regions_of(c):
+        if o.bits != 4:
+            continue
+        if lanes % 8:
+            return f"'{o.name}' would be worked on {lanes} elements at a time, not eight"
+        pair = Var("pair", "int32")  # type: ignore[arg-type]
+        scope = c.scope_with({pair: (0, o.size // 2 - 1)})
+        for half in (0, 1):
+            at = place(o.buffer, o.coords(pair * 2 + half))["m"] + o.buffer.elem_offset
+            if validate(("mod", c.term(at, scope), 2), half, scope.ranges).status != "equal":
+                return f"elements of '{o.name}' ({o.buffer.name}) may be in another order within their bytes"
+        if (reason := _whole_registers(c, o, lanes)) is not None:
+            return reason
+    return None
+
+
+def _whole_registers(c: CallContext, o: Operand, lanes: int) -> str | None:
+    """Whether the eight lanes of each group are one of a thread's registers, for an operand in registers."""
+    where, work = holders_of(c), work_of(c, lanes)
+    if not isinstance(where, dict) or o.name not in where:
+        return None
+    found = register_bytes(work, o, where[o.name]) if isinstance(work, Work) else work
+    if isinstance(found, str):
+        return found
+    for k in range(0, len(found), 8):
+        if found[k] % 4 or found[k : k + 8] != [found[k] + j // 2 for j in range(8)]:
+            return f"eight elements of '{o.name}' are in bytes {found[k : k + 8]} of a thread's registers, not in one register"
+    return None
 
 
 def _memory(c: CallContext) -> list[Operand]:

@@ -7,7 +7,7 @@ import numpy as np
 from ...ptx.target import target_has
 from ..context import CallContext
 from ..holders import thread_expr
-from ..recipes import ARITHMETIC_DTYPES, FLOATS, cast_path
+from ..recipes import ARITHMETIC_DTYPES, FLOAT4, FLOATS, cast_path
 from ..reduction import axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes, rows_of
 from .registry import OPTIONS, holds, holds_at
 
@@ -20,7 +20,7 @@ OPTIONS["group"] = lambda c: [n for n in (32, 16, 8, 4, 2, 1) if n <= c.particip
 def _exists(c: CallContext) -> str | None:
     src, dst = c.inputs[0], c.outputs[0]
     for o in (src, dst):
-        if o.dtype not in ARITHMETIC_DTYPES:
+        if o.dtype not in ARITHMETIC_DTYPES or o.dtype == FLOAT4:
             return f"'{o.name}' is of {o.dtype}"
     if reduce_op(c) not in ("sum", "max", "min"):
         return f"'{reduce_op(c)}' is not a reduction"
