@@ -8,7 +8,7 @@ from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 
 from ..primitives.cells import TMEM, Cell, cell_kernel
-from ..primitives.run import execute, outcome
+from ..primitives.run import execute, outcomes
 
 LOAD, STORE = "copy_async/tcgen05_ld", "copy_async/tcgen05_st"
 
@@ -29,7 +29,8 @@ LOAD, STORE = "copy_async/tcgen05_ld", "copy_async/tcgen05_st"
 @pytest.mark.parametrize("scope", ["warpgroup", "cta"])
 def test_through_registers(primitive, placement, dtype, variants, scope):
     cell = Cell(primitive, scope, placement, dtype)
-    assert outcome(cell).variants == variants
+    (found,) = outcomes([cell])
+    assert found.variants == variants
     execute(cell)
 
 

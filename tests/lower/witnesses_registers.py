@@ -40,13 +40,31 @@ l = rd.view(16, 8, layout=TileLayout(S[(16, 2, 4):(2 @ laneid, 1 @ laneid, 1)]))
 t = Tx.alloc_shared([16, 16], "float32")
 """
 PRODUCT = MATRICES.format("float16")
+TWICE = LANES + """
+q = Tx.alloc_local((16,), "float16")
+i = Tx.alloc_local((16,), "uint16")
+x = q.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid, 1)]))
+y = i.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid, 1)]))
+z = q.view(32, 16, layout=TileLayout(S[(16, 2, 16):(1 @ laneid, 16 @ laneid, 1)]))
+near = r.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))
+far = q.view(128, 16, layout=TileLayout(S[(32, 4, 16):(1 @ tid_in_wg, 32 @ tid_in_wg, 1)]))
+"""
 LOAD, STORE = "Tx.warp.copy(v[:, :], A[0:32, 0:16])", ONE + "Tx.warp.copy(B[0:32, 0:16], v[:, :])"
 
 #: Kernels whose product then gets A of half the extents.
 UNEQUAL_PRODUCTS = {"product of other shapes": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT)}
 #: Kernels whose copy then gets a source of half the extent.
-UNEQUAL = {"spread, two extents": of(ONE + LOAD)}
+UNEQUAL = {
+    "spread, two extents": of(ONE + LOAD),
+    "moved registers of two extents": of(ONE + "Tx.warp.copy(x[:, :], v[:, :])", TWICE),
+}
 REGISTER_WITNESSES = {
+    "moved registers": of(ONE + "Tx.warp.copy(x[:, :], v[:, :])", TWICE),
+    "moved by five threads": of("if tid < 5:\n    Tx.warp.copy(x[:, :], v[:, :])", TWICE),
+    "moved by a cluster": of("Tx.cluster.copy(x[:, :], v[:, :])", TWICE),
+    "moved registers of two dtypes": of(ONE + "Tx.warp.copy(x[:, :], y[:, :])", TWICE),
+    "exchanged with other lanes": of(ONE + "Tx.warp.copy(z[:, :], v[:, :])", TWICE),
+    "exchanged with other warps": of("Tx.wg.copy(far[:, :], near[:, :])", TWICE),
     "product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], beta=1.0)", PRODUCT),
     "product by five threads": of("if tid < 5:\n    Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
     "product by a cluster": of("Tx.cluster.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),

@@ -209,12 +209,17 @@ def cell_kernel(*group: Cell) -> PrimFunc:
     return kernel(writer.text(), ", ".join(writer.params), AXES)
 
 
-def call_lines(cell: Cell) -> range:
-    """Lines of the source that the cell's own call takes, in a kernel of that cell."""
-    writer = _write((cell,))
+def call_lines(*group: Cell) -> list[range]:
+    """Lines of the source that each cell's own call takes, in the kernel of these cells."""
+    writer = _write(group)
     before, _, _ = source(writer.text(), ", ".join(writer.params), AXES).partition("    " + writer.calls[0].splitlines()[0])
     first = before.count("\n") + 1
-    return range(first, first + len(writer.calls[0].splitlines()))
+    found = []
+    for call in writer.calls:
+        count = len(call.splitlines())
+        found.append(range(first, first + count))
+        first += count
+    return found
 
 
 def _write(group: Sequence[Cell]) -> _Writer:

@@ -1,7 +1,8 @@
-"""Cells of the table: what the compiler makes of one, and the execution of several in one kernel."""
+"""Cells of the table: what the compiler chooses for each, and the execution of several in one kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,13 @@ import numpy as np
 from tirx_eq.errors import TirxError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
-from tirx_eq.lower.candidates import NoCandidate, Rejection
+from tirx_eq.lower.candidates import NoCandidate, Rejection, choose, lowering_rules
+from tirx_eq.lower.context import CallContext
 from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.stage_tmem import stage_tensor_memory
+from tirx_eq.lower.statements import Lowerer
+from tirx_eq.lower.storage import plan
+from tirx_eq.lower.threads import find_launch
 
 from .cells import ROWS, Cell, call_lines, cell_kernel, columns_of, dtype_of
 
@@ -22,31 +28,43 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """``variants`` that lower a cell, or the ``condition`` that refuses it with its ``reason``."""
+    """``variants`` that lower a cell, or the ``condition`` that refuses it (of the rule that came nearest)."""
 
     variants: tuple[str, ...] = ()
     condition: str = ""
-    reason: str = ""
+
+    def __str__(self) -> str:
+        return " + ".join(self.variants) if self.variants else f"refused: {self.condition}"
 
 
-def outcome(cell: Cell) -> Outcome:
-    """What the compiler does with a cell: the variants chosen for its call, or the condition that came nearest."""
+def outcomes(group: Sequence[Cell]) -> list[Outcome]:
+    """What the compiler does with the calls of some cells in one kernel."""
+    func = cell_kernel(*group)
+    launch = find_launch(func)
+    func = stage_tensor_memory(func, launch)
     try:
-        made = compile_function(cell_kernel(cell))
-    except NoCandidate as error:
-        nearest = _nearest(error.rejected)
-        return Outcome((), nearest.condition, nearest.reason)
+        storage = plan(func)
+        lowerer = Lowerer(func, launch, storage, "sm_100a")
+        lowerer.run()
     except TirxError as error:
-        return Outcome((), type(error).__name__, str(error).splitlines()[0])
-    lines = call_lines(cell)
-    mine = [c.choice.chosen.rule for c in made.calls if c.choice.context.span and c.choice.context.span.line in lines]
-    return Outcome(tuple(dict.fromkeys(mine)))
+        if len(group) > 1:
+            return [found for cell in group for found in outcomes([cell])]
+        return [Outcome((), f"{type(error).__name__}: {str(error).splitlines()[0]}")]
+    return [_outcome([c for c in lowerer.contexts if c.span and c.span.line in lines]) for lines in call_lines(*group)]
+
+
+def _outcome(contexts: Sequence[CallContext]) -> Outcome:
+    chosen = []
+    for c in contexts:
+        try:
+            chosen += [k.chosen.rule for k in choose([c])]
+        except NoCandidate as error:
+            return Outcome((), _nearest(error.rejected).condition)
+    return Outcome(tuple(dict.fromkeys(chosen)))
 
 
 def _nearest(rejected: dict[str, tuple[Rejection, ...]]) -> Rejection:
     """The rejection of the rule that got furthest: whose failing condition comes last among its conditions."""
-    from tirx_eq.lower.candidates import lowering_rules
-
     order = {p.rule.name: ("the call's scope", *p.holds, *p.holds_at) for p in lowering_rules()}
     found = [(order[rule].index(r[-1].condition) / len(order[rule]), r[-1]) for rule, r in rejected.items()
              if r and r[-1].condition in order[rule]]  # fmt: skip

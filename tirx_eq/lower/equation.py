@@ -25,7 +25,7 @@ from .conditions.tmem import TRANSFERS
 from .context import CallContext, Operand, evaluate_at
 from .element_names import LANE, SPAN, Names, piece_bytes
 from .indices import Indices
-from .program import Block, Box, Define, If, Instruction, Memory, Pointer, Temp, Word
+from .program import Block, Box, Define, If, Index, Instruction, Memory, Pointer, Temp, Word
 from .shared import shared_address
 
 Array = np.ndarray
@@ -88,6 +88,7 @@ class _Trace:
     mask: Array
     registers: dict[Temp | Word, list[Array]] = field(default_factory=dict)
     pairs: list[tuple[Array, Array]] = field(default_factory=list)
+    predicates: dict[Temp, Array] = field(default_factory=dict)
 
     def run(self, block: Block) -> None:
         for node in block:
@@ -183,8 +184,14 @@ class _Trace:
 
     def shift(self, i: Instruction) -> None:
         target, source, amount = i.operands
-        assert isinstance(amount, int)
-        self.write(target, self.read(source)[amount // self.source.bits :])
+        content = self.read(source)
+        if isinstance(amount, int):
+            self.write(target, content[amount // self.source.bits :])
+            return
+        assert isinstance(amount, Index)
+        skipped = self.points.of(amount.expr) // self.source.bits
+        stacked = np.stack([*np.broadcast_arrays(*content), *[np.full(len(skipped), -1)] * len(content)])
+        self.write(target, [stacked[skipped + j, self.threads] for j in range(len(content))])
 
     def insert(self, i: Instruction) -> None:
         target, part, into, first, width = i.operands
@@ -253,6 +260,30 @@ class _Trace:
                 for place, content in zip(places, self.read(word)):
                     self.reach(place, content)
 
+    # -- exchanges -------------------------------------------------------------------------------------------------
+
+    def shuffle(self, i: Instruction) -> None:
+        """shfl.sync.idx: each lane gets the register of the lane that it names."""
+        target, source, lane, _, members = i.operands
+        whole = self.mask.reshape(-1, 32)
+        if not i.opcode.startswith("shfl.sync.idx") or members != 0xFFFFFFFF or (whole != whole[:, :1]).any():
+            raise ProofError(f"the layout equation of '{self.c.op}': {i.opcode} among these lanes")
+        assert isinstance(lane, Index)
+        sender = self.threads // 32 * 32 + self.points.of(lane.expr) % 32
+        self.write(target, [np.broadcast_to(e, self.threads.shape)[sender] for e in self.read(source)])
+
+    def compare(self, i: Instruction) -> None:
+        target, left, right = i.operands
+        assert isinstance(target, Temp) and isinstance(left, Index) and isinstance(right, int)
+        if not i.opcode.startswith("setp.eq"):
+            raise ProofError(f"the layout equation of '{self.c.op}' doesn't know {i.opcode}")
+        self.predicates[target] = self.points.of(left.expr) == right
+
+    def select(self, i: Instruction) -> None:
+        target, a, b, p = i.operands
+        assert isinstance(p, Temp)
+        self.write(target, [np.where(self.predicates[p], x, y) for x, y in zip(self.read(a), self.read(b))])
+
     def tcgen05(self, i: Instruction) -> None:
         loading = ".ld." in i.opcode
         words, at = i.operands if loading else reversed(i.operands)
@@ -285,7 +316,8 @@ def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
 
 _STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
     "ld": _Trace.load, "st": _Trace.store, "mov": _Trace.move, "shr": _Trace.shift, "bfi": _Trace.insert,
-    "cvt": _Trace.convert, "cp": _Trace.copy_async, "ldmatrix": _Trace.matrix, "stmatrix": _Trace.matrix,
+    "cvt": _Trace.convert, "cp": _Trace.copy_async, "shfl": _Trace.shuffle,
+    "setp": _Trace.compare, "selp": _Trace.select, "ldmatrix": _Trace.matrix, "stmatrix": _Trace.matrix,
     "tcgen05": _Trace.tcgen05,
 }  # fmt: skip
 

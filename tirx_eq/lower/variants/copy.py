@@ -161,7 +161,11 @@ def price_register_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 def emit_register_move(c: CallContext, parameters: tuple[int, ...]) -> Block:
     """Copy registers word by word where elements fill words alike, else element by element."""
     src, dst = c.inputs[0], c.outputs[0]
-    a, b = constant_bytes(src), constant_bytes(dst)
+    return moves(src, dst, constant_bytes(src), constant_bytes(dst))
+
+
+def moves(src: Operand, dst: Operand, a: list[int], b: list[int]) -> Block:
+    """Instructions that bring what is at bytes ``a`` of the source's registers to bytes ``b`` of the destination's."""
     step = dst.root.word_bits // 8
     size = dst.bits // 8
     nodes: list[Node] = []
