@@ -113,11 +113,12 @@ def _piece(c: CallContext, to: int, threads: Array, owner: Array, byte: Array, s
     lane = thread_expr(c, threads, owner % 32)
     if lane is None:
         return "the lane that has what a thread gets doesn't follow from the bits of its number"
-    shift: Expr | int | None = int(byte[0]) % 4 * 8
+    shift: Expr | int = int(byte[0]) % 4 * 8
     if (byte % 4 != byte[0] % 4).any():
-        shift = thread_expr(c, threads, byte % 4 * 8)
-        if shift is None:
+        moving = thread_expr(c, threads, byte % 4 * 8)
+        if moving is None:
             return "the part of a register that a thread gets doesn't follow from the bits of its number"
+        shift = moving
     words = byte // 4
     distinct = tuple(int(w) for w in np.unique(words))
     which = None
