@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import LoweringError
+from ..errors import LoweringError, TirxError
 from ..ir import Expr, Var
 from ..ir.index import Term, names
 from ..ptx.builder import Kernel
@@ -147,7 +147,10 @@ class Emitter:
         operands = [self.operand(o) for o in node.operands]
         if node.opcode == "elect.sync":
             operands[0] = Pair(SINK, operands[0].items[1])  # type: ignore[union-attr, arg-type]
-        self.k.emit(node.opcode, *operands, pred=pred, comment=node.comment)
+        try:
+            self.k.emit(node.opcode, *operands, pred=pred, comment=node.comment)
+        except TirxError as error:
+            raise error.at(node.span) from None
 
     def _converge(self) -> None:
         """Before an instruction that wants the whole warp converged, after code that may have split it."""

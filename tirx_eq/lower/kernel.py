@@ -17,6 +17,7 @@ from ..ptx.builder import Module, Param
 from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
 from ..ptx.tensormap import TensorMap
+from .barrier_usage import check_all_arrive, check_barriers
 from .candidates import Choice, choose
 from .emit import Emitter
 from .hazards import check_hazards
@@ -27,6 +28,7 @@ from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
 from .threads import find_launch
+from .tmem_usage import check_tensor_memory
 from .values import ptx_type
 from .variants import VARIANTS
 
@@ -110,6 +112,9 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     choices = choose(lowerer.contexts)
     clock.lap("choice")
     bodies = {k.context.index: _emit(k) for k in choices}
+    check_tensor_memory(func, lowerer.contexts)
+    check_barriers(func, storage)
+    check_all_arrive(lowerer.syncs)
     check_hazards(program, lowerer.contexts, {k.context.index: k.chosen.node for k in choices}, bodies, launch)
     clock.lap("hazards")
     program = replace_calls(program, bodies)

@@ -7,7 +7,7 @@ together, and :mod:`tirx_eq.lower.emit` writes the PTX.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..errors import Span
 from ..ir import Expr, Var
@@ -81,6 +81,7 @@ class Instruction:
     guard: Temp | None = None
     guard_negated: bool = False
     comment: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

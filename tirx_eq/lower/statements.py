@@ -6,17 +6,19 @@ Tile primitive calls become :class:`TileCall` nodes first, since their lowerings
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LoweringError, TirxError
 from ..ir import (
     AllocBuffer,
+    And,
     AssertStmt,
     AttrStmt,
     Bind,
     Break,
+    Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
@@ -28,11 +30,13 @@ from ..ir import (
     For,
     IfThenElse,
     IntImm,
+    Or,
     PrimFunc,
     PrimType,
     Ramp,
     Return,
     ScopeIdDefStmt,
+    Select,
     SeqStmt,
     Stmt,
     TilePrimitiveCall,
@@ -45,12 +49,15 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.index import names
 from ..ir.index_ir import dtype_range
+from ..ir.node import fields
 from ..ir.node import replace as replace_node
 from .active import Active, narrow, with_loop
 from .agreement import agree
+from .barrier_usage import Sync
+from .bounds_check import check_element
 from .context import CallContext, call_context
 from .expand import expand
-from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, program_of
+from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, constant, named_arguments, program_of
 from .program import (
     Block,
     Comment,
@@ -105,6 +112,7 @@ class Lowerer:
         self.contexts: list[CallContext] = []
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.scalars = Scalars(func, launch)
+        self.syncs: list[Sync] = []
 
     def run(self) -> Block:
         place = Place(dict(self.launch.ids), {}, Active.all(self.launch))
@@ -118,7 +126,7 @@ class Lowerer:
                 if handler is None:
                     raise LoweringError(f"a {type(s).__name__} can't be lowered")
                 place.facts = self.scalars.before(s)
-                made = handler(self, s, place)
+                made = [replace(n, span=s.span) if isinstance(n, Instruction) else n for n in handler(self, s, place)]
                 nodes += [*place.pending, *made]
                 place.pending.clear()
             except TirxError as error:
@@ -225,6 +233,7 @@ class Lowerer:
         if s.predicate is not None or any(isinstance(i, Ramp) for i in s.indices):
             return [n for k in range(dt.lanes(s.value.dtype)) for n in self._store_lane(s, k, place)]
         value = self.resolve(s.value, place)
+        self._check_elements(s, place)
         at = self.memory(BufferLoad(s.buffer, s.indices), place)
         data = s.buffer.data
         if data in self.scalars.tracked:
@@ -235,6 +244,16 @@ class Lowerer:
                     value = self._defined(place, s.buffer.name, value, fact)
                 place.snapshots[data] = value
         return [Store(at, s.buffer.dtype, value)]
+
+    def _check_elements(self, s: BufferStore, place: Place) -> None:
+        """The element stored, and those loaded for it wherever it is stored."""
+
+        def check(buffer: Buffer, indices: Sequence[Expr], access: str) -> None:
+            check_element(buffer, [self.resolve(i, place) for i in indices], place.active, self.launch, access)
+
+        check(s.buffer, s.indices, "a store")
+        for load in _always_loaded(s.value):
+            check(load.buffer, load.indices, "a load")
 
     def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:
         raise LoweringError(f"a vector store to '{s.buffer.name}' is not lowered yet", hint="use Tx.copy, or scalar stores")
@@ -252,12 +271,24 @@ class Lowerer:
             if load is None:
                 raise LoweringError(f"the barrier of '{call.op.name}' must be the address of an element of a shared buffer")
             return [Wait(self.memory(load, place), Index(resolved.args[1]), PARITY_WAITS[call.op.name])]
+        if call.op.name in _ALL_ARRIVE:
+            a = place.active
+            self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent), s.span))
         template = TEMPLATES.get(call.op.name)
-        if template is not None and template.aligned and not place.active.whole(32):
+        aligned = template.aligned if template is not None else call.op.name == "tirx.cuda.cluster_sync"
+        if aligned and not place.active.whole(32):
             raise LoweringError(
                 f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
             )
+        self._check_mask(resolved)
         return list(program_of(resolved, lambda load, rank=None: self.memory(load, place, rank)))
+
+    def _check_mask(self, call: Call) -> None:
+        """A constant mask of CTAs must name CTAs of the cluster."""
+        mask = constant(named_arguments(call).get("cta_mask")) if "commit" in call.op.name else None
+        size = math.prod(self.launch.cluster)
+        if isinstance(mask, int) and mask >> size:
+            raise LoweringError(f"'{call.op.short_name}': the mask is {mask:#x}, but the cluster has {size} CTAs")
 
     def if_then_else(self, s: IfThenElse, place: Place) -> list[Node]:
         condition = self.resolve(s.condition, place)
@@ -393,6 +424,22 @@ class Lowerer:
         )
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
+
+
+#: Barriers for which all threads of the CTA must arrive.
+_ALL_ARRIVE = frozenset(("tirx.cuda.cta_sync", "tirx.cuda.cluster_sync"))
+
+
+def _always_loaded(e: Expr) -> Iterator[BufferLoad]:
+    """Loads that computing an expression certainly makes: not those of a side of if_then_else, or of an address."""
+    if isinstance(e, BufferLoad):
+        yield e
+    elif isinstance(e, Call) and e.op.name == "tirx.if_then_else":
+        yield from _always_loaded(e.args[0])
+    elif not isinstance(e, (Call, And, Or, Select)):
+        for _, child in fields(e):
+            if isinstance(child, Expr):
+                yield from _always_loaded(child)
 
 
 def _inner(place: Place, active: Active) -> Place:

@@ -203,8 +203,14 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
     storage.shared_bytes = end
     _make_unique(storage)
     if limit is not None and end > limit:
-        raise LoweringError(f"the kernel needs {end} bytes of shared memory; a CTA has {limit}")
+        beyond = [(b, s) for b, s in collect.allocated if _ends(storage.roots[b.data]) > limit]
+        where, span = (f": '{beyond[0][0].name}' ends beyond", beyond[0][1]) if beyond else ("", None)
+        raise LoweringError(f"the kernel needs {end} bytes of shared memory; a CTA has {limit}{where}", span=span)
     return storage
+
+
+def _ends(root: Root) -> int:
+    return root.offset + root.size if root.space == "shared" else 0
 
 
 def _make_unique(storage: Storage) -> None:
