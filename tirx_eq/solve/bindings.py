@@ -20,7 +20,7 @@ from ..lower.storage import MAX_SHARED, const_shape
 from ..ptx.swizzle_modes import SWIZZLES
 from . import constraints as rules
 from .evaluate import CallTable
-from .families import element_swizzle, number, row_major
+from .families import element_swizzle, number, row_major, same_places
 from .meaning import Reading
 from .scalars import ScalarTable
 from .unknowns import Unknown, Wanted
@@ -125,10 +125,10 @@ def _room(u: Unknown) -> Bound:
 
 def _given(u: Unknown) -> Bound:
     assert u.fixed is not None
-    wanted, view = u.fixed[0].canonicalize(), u.fixed[1]
+    wanted, view = u.fixed
 
     def test(at: Assignment) -> str | None:
-        return None if at[u.index].canonicalize() == wanted else f"'{view.name}' was given another layout"
+        return None if same_places(at[u.index], wanted) else f"'{view.name}' was given another layout"
 
     return Bound(rules.SharedStorage((u.name, view.name), view.span or u.span), (u.index,), test)
 
@@ -145,10 +145,10 @@ def _views(u: Unknown) -> Bound:
 
 
 def _plain(u: Unknown, span: Span | None) -> Bound:
-    wanted = row_major(u.shape).canonicalize()
+    wanted = row_major(u.shape)
 
     def test(at: Assignment) -> str | None:
-        return None if at[u.index].canonicalize() == wanted else "its elements are in another order"
+        return None if same_places(at[u.index], wanted) else "its elements are in another order"
 
     return Bound(rules.PlainMemory((u.name,), span or u.span), (u.index,), test)
 

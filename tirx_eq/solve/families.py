@@ -11,6 +11,8 @@ from itertools import permutations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..errors import LayoutError
 from ..layout import ComposeLayout, Iter, Layout, SwizzleLayout, TCol, TileLayout, TLane, default_layout, m
 from ..layout.axis import Axis
@@ -25,6 +27,27 @@ MAX_ORDERED = 3  # dimensions of which every order is tried
 def number(value: Any) -> int:
     """An extent, stride or span of a layout without symbolic values."""
     return int(value)
+
+
+def plain_form(layout: Layout) -> Layout:
+    """A form in which layouts written with other digits are equal: the canonical tile, under the swizzle as it is (the full
+    canonical form of a swizzle takes a fifth of a second)."""
+    if isinstance(layout, ComposeLayout):
+        tile = layout.tile.canonicalize()
+        return ComposeLayout(layout.swizzle, tile) if isinstance(tile, TileLayout) else layout
+    return layout.canonicalize()
+
+
+def same_places(a: Layout, b: Layout) -> bool:
+    """Whether two layouts put every element, and every copy, in the same places."""
+    if plain_form(a) == plain_form(b):
+        return True
+    if number(a.size()) != number(b.size()) or getattr(a, "replica", ()) or getattr(b, "replica", ()):
+        return False
+    flat = np.arange(number(a.size()))
+    x, y = a.evaluate(flat), b.evaluate(flat)
+    zero = np.zeros_like(flat)
+    return all(np.array_equal(x.get(axis, zero), y.get(axis, zero)) for axis in {*x, *y})
 
 
 def unique(layouts: Iterable[Layout]) -> list[Layout]:

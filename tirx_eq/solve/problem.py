@@ -14,7 +14,7 @@ from ..ptx.swizzle_modes import SWIZZLES
 from .bindings import Bound, bind_calls, bind_storage
 from .erase import Declared, declared, rebuilt
 from .evaluate import CallTable, OpenOperand
-from .families import blocked, element_swizzle, number, row_major, swizzled_tiles, unique
+from .families import blocked, element_swizzle, number, plain_form, row_major, swizzled_tiles, unique
 from .meaning import Reading, read_meaning
 from .patterns import synthesised
 from .requirements import RULES, Asked, by_engine
@@ -118,7 +118,7 @@ def _tables(problem: Problem, home: Mapping[int, tuple[Unknown, Member]]) -> lis
 def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown, Member]], reading: Reading) -> None:
     """Apply the rules until no candidate is new."""
     domains: list[dict[Layout, list[str]]] = [{} for _ in problem.unknowns]
-    meanings: list[dict[Layout, Layout]] = [{} for _ in problem.unknowns]  # canonical form -> the candidate that has it
+    meanings: list[dict[Layout, Layout]] = [{} for _ in problem.unknowns]  # plain form -> the candidate that has it
     fixed = _fixed_layouts(problem)
 
     def layouts_of(q: Asked) -> Callable[[str], list[Layout]]:
@@ -135,7 +135,7 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown, Member]], r
         return of
 
     def add(u: Unknown, layout: Layout, rule: str) -> bool:
-        kept = meanings[u.index].setdefault(layout.canonicalize(), layout)
+        kept = meanings[u.index].setdefault(plain_form(layout), layout)
         new = kept not in domains[u.index]
         names = domains[u.index].setdefault(kept, [])
         if rule not in names:
