@@ -33,7 +33,8 @@ def stderr() -> Console:
 
 def slow_progress(after: float = 1.0) -> Callable[[str], None]:
     """Tells on standard error what is being done, once that takes over ``after`` seconds, at most four times in one."""
-    began = last = time.monotonic()
+    began = time.monotonic()
+    last = began - 1.0
 
     def tell(text: str) -> None:
         nonlocal last

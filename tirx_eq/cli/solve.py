@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..solve.solution import Solution
 
 
+#: What the printed kernel needs to be read as a file.
+HEADER = "from tirx_eq.layout import Axis\nfrom tirx_eq.script import tirx as Tx\n\n"
+
+
 def solve_command(
     file: Annotated[str, typer.Argument(help="Python file with the kernel, FILE or FILE:FUNC")],
     erase: Annotated[bool, typer.Option("--erase", help="leave every layout open first, given ones too")] = False,
@@ -40,7 +44,7 @@ def solve_command(
             print_json(_refused(error))
         raise
     if output is not None:
-        write_text(output, solution.func.script(extra_config={"tirx.prefix": "Tx"}))
+        write_text(output, HEADER + solution.func.script(extra_config={"tirx.prefix": "Tx"}))
     if as_json:
         data = solution.report()
         print_json(data if given is None else {**data, "given": round(given, 4)})
