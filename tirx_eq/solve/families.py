@@ -42,7 +42,7 @@ def same_places(a: Layout, b: Layout) -> bool:
     """Whether two layouts put every element, and every copy, in the same places."""
     if plain_form(a) == plain_form(b):
         return True
-    if number(a.size()) != number(b.size()) or getattr(a, "replica", ()) or getattr(b, "replica", ()):
+    if number(a.size()) != number(b.size()) or any(isinstance(w, TileLayout) and w.replica for w in (a, b)):
         return False
     flat = np.arange(number(a.size()))
     x, y = a.evaluate(flat), b.evaluate(flat)
