@@ -86,6 +86,7 @@ def pairs() -> list[Pair]:
         ("C → columns", C16, K16_COLUMNS, "float32", (16, 8)), ("C → B", C16, B16, "float16", (16, 8)),
         ("A8 → rows", A8, ROWS16X32, "float8_e4m3fn", (16, 32)), ("rows → A8", ROWS16X32, A8, "float8_e4m3fn", (16, 32)),
         ("A8 → columns", A8, COLUMNS32, "float8_e4m3fn", (16, 32)),
+        ("columns → A8", COLUMNS32, A8, "float8_e4m3fn", (16, 32)),
         ("rows → columns", ROWS16X32, COLUMNS32, "float8_e4m3fn", (16, 32)),
         ("rows → columns", ROWS16, COLUMNS16, "float32", (16, 16)),
         ("rows → columns over a CTA", CTA_ROWS, CTA_COLUMNS, "float32", (64, 64)),

@@ -27,6 +27,7 @@ from .conversion_pairs import (
     C16X2,
     C16X4,
     COLUMNS16,
+    COLUMNS32,
     CTA_COLUMNS,
     CTA_ROWS,
     ROWS16,
@@ -132,6 +133,21 @@ def test_the_known_cases():
     assert "stmatrix.sync.aligned.m8n8.x4.trans" in columns.ptx
 
 
+@pytest.mark.parametrize(("src", "dst", "instruction"), [
+    (A8, COLUMNS32, "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8"),
+    (COLUMNS32, A8, "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8"),
+    (CTA_ROWS, CTA_COLUMNS, "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8"),
+])  # fmt: skip
+def test_bytes_are_transposed_by_matrices(src, dst, instruction):
+    """With as few wavefronts as the bytes need: 128 bytes each."""
+    c = convert(src, dst, "float8_e4m3fn")
+    assert instruction in c.ptx
+    assert c.cost.wavefronts == c.cost.ideal_wavefronts
+    simulated(c)
+    if ptxas.find_tool("ptxas") is not None:
+        c.kernel.assemble()
+
+
 def fewest_by_table(c):
     """A bound on shuffles that knows nothing of linear maps: words that a thread must receive from each other thread, and
     words of others' that a thread must present.  Exact copies of elements must not exist."""
@@ -223,7 +239,7 @@ def test_a_warp_barrier_does_not_order_other_warps():
 
 
 def test_the_simulator_sees_a_missing_barrier():
-    c = convert(C16X4, A8, "float8_e4m3fn", way="shared")
+    c = convert(A8, COLUMNS32, "float8_e4m3fn", way="shared")
     bad = replace(c, plan=broken(c.plan, Barrier, lambda s: []))
     source, empty, _ = data(bad)
     assert any(f.kind == "race" for f in bad.kernel.simulate(source, empty).faults)

@@ -22,6 +22,15 @@ _OPS = {
     "add": "add.u32", "mul": "mul.lo.u32", "div": "div.u32", "mod": "rem.u32", "and": "and.b32", "xor": "xor.b32",
     "or": "or.b32", "shl": "shl.b32", "shr": "shr.u32",
 }  # fmt: skip
+#: PTX ISA 9.7.14.5.15-16; 8-bit matrices need sm_100a
+_MATRIX_STORES = {
+    "matrix": "stmatrix.sync.aligned.m8n8.x{}.shared.b16", "trans": "stmatrix.sync.aligned.m8n8.x{}.trans.shared.b16",
+    "trans8": "stmatrix.sync.aligned.m16n8.x{}.trans.shared.b8",
+}  # fmt: skip
+_MATRIX_LOADS = {
+    "matrix": "ldmatrix.sync.aligned.m8n8.x{}.shared.b16", "trans": "ldmatrix.sync.aligned.m8n8.x{}.trans.shared.b16",
+    "trans8": "ldmatrix.sync.aligned.m16n16.x{}.trans.shared.b8",
+}  # fmt: skip
 _COMPARE = {"eq": "setp.eq.u32", "lt": "setp.lt.u32"}
 
 
@@ -124,8 +133,7 @@ class _Code:
         words = [self.values[w] for w in step.words]
         guard = None if step.guard is None else self.condition(step.guard)
         if step.matrix:
-            trans = ".trans" if step.matrix == "trans" else ""
-            k.emit(f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16", at, words)
+            k.emit(_MATRIX_STORES[step.matrix].format(len(words)), at, words)
         elif step.width < 4:
             part = k.op("cvt.u16.u32", words[0])
             k.emit(f"st.shared.b{8 * step.width}", at, part, pred=guard)
@@ -137,8 +145,7 @@ class _Code:
         guard = None if step.guard is None else self.condition(step.guard)
         if step.matrix:
             outs = k.regs("b32", len(step.outs))
-            trans = ".trans" if step.matrix == "trans" else ""
-            k.emit(f"ldmatrix.sync.aligned.m8n8.x{len(outs)}{trans}.shared.b16", outs, at)
+            k.emit(_MATRIX_LOADS[step.matrix].format(len(outs) // (2 if step.matrix == "trans8" else 1)), outs, at)
         elif step.width < 4:
             part = k.op("mov.b16", 0) if guard else k.reg("b16")
             k.emit(f"ld.shared.u{8 * step.width}", part, at, pred=guard)

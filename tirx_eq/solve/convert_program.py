@@ -10,12 +10,14 @@ from typing import Any
 
 from ..ir import PrimFunc
 from .access import WARP
-from .redistribute_plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term
+from .redistribute_plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term, matrix_place
 
 _INFIX = {
     "add": "+", "mul": "*", "div": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>", "eq": "==",
     "lt": "<",
 }  # fmt: skip
+#: bytes of a word that are neighbours in memory, for transposed matrices
+_PIECE = {"trans": 2, "trans8": 1}
 _BARRIERS = {"warp": "Tx.cuda.warp_sync()", "cta": "Tx.cuda.cta_sync()"}
 
 
@@ -30,7 +32,7 @@ def source_of(plan: Plan, name: str = "convert") -> str:
     """Its source text."""
     lines = [f"tid = Tx.thread_id([{plan.threads}])", f'v = Tx.alloc_local(({plan.values},), "uint32")']
     accesses = [step for step in plan.steps if isinstance(step, (Put, Get))]
-    unit = min([4, *(2 if step.matrix == "trans" else step.width for step in accesses)])
+    unit = min([4, *(_PIECE.get(step.matrix, step.width) for step in accesses)])
     if plan.shared:
         lines.append(f's = Tx.alloc_shared([{-(-plan.shared // unit)}], "uint{8 * unit}")')
     lines += [f"v[{i}] = A[tid, {i}]" for i in range(plan.inputs)]
@@ -83,15 +85,9 @@ def _lines(step: Any, unit: int) -> list[str]:
 def _address(step: Put | Get, byte: int, unit: int) -> str:
     """The index of the unit that is ``byte`` bytes into a thread's access."""
     if step.matrix:
-        # Lane 8 j + r gives row r of matrix j.  Lane l has bytes 4 (l % 4) on of row l // 4, or (transposed) column l // 4
-        # of rows 2 (l % 4) and the next.
-        row: Term = ("div", ("mod", "tid", WARP), 4)
-        within = f"(tid % 4) * 4 + {step.offset + byte % 4}"
-        if step.matrix == "trans":
-            row = ("add", ("mul", ("mod", "tid", 4), 2), byte % 4 // 2)
-            within = f"(tid % {WARP} // 4) * 2 + {step.offset + byte % 2}"
-        giver = ("add", ("mul", ("div", "tid", WARP), WARP), ("add", row, 8 * (byte // 4)))
-        start = f"{text(replaced(step.address, giver))} + {within}"
+        giver, within = matrix_place(step, byte // 4, byte % 4)
+        lane = ("add", ("mul", ("div", "tid", WARP), WARP), giver)
+        start = f"{text(replaced(step.address, lane))} + {text(within)} + {step.offset}"
     else:
         start = f"{text(step.address)} + {step.offset + byte}"
     return f"({start}) // {unit}" if unit > 1 else start

@@ -55,8 +55,9 @@ class Shuffle:
 @dataclass(frozen=True)
 class Put:
     """Store of neighbouring words at byte ``address`` + ``offset``; ``width`` bytes in all (1 and 2: the low part of the
-    word), in threads where ``guard`` is 1 (None: all).  ``matrix`` ("matrix", or "trans" for transposed ones): by
-    ``stmatrix``, a word per 8x8 matrix of 16 bits, lane 8 j + r giving the address of row r of matrix j."""
+    word), in threads where ``guard`` is 1 (None: all).  ``matrix``: by ``stmatrix``, a word per
+    matrix of eight rows of 16 bytes, lane 8 j + r giving the address of row r of matrix j: "matrix", "trans" (transposed,
+    16-bit elements), "trans8" (transposed, 8-bit elements: 16 columns)."""
 
     words: tuple[int, ...]
     address: Term
@@ -68,7 +69,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Get:
-    """Load of words; as :class:`Put`."""
+    """Load of words; as :class:`Put`, but by ``ldmatrix``: "trans8" is of 16 rows and two words."""
 
     outs: tuple[int, ...]
     address: Term
@@ -238,19 +239,34 @@ def thread_values(term: Term, threads: int) -> Array:
     return np.broadcast_to(np.asarray(found, dtype=np.int64), (threads,))
 
 
+def matrix_place(step: Put | Get, word: int, byte: int) -> tuple[Term, Term]:
+    """(lane that gives the row's address, byte within the row) of a byte of a thread's word in a matrix access.
+
+    PTX ISA 9.7.14.5.15-16, figures of the fragments; lane l = 4 i + j.  Plain: row i, word j.  Transposed, 16 bits: column i
+    of rows 2 j, 2 j + 1.  Transposed, 8 bits: stored, bytes i and then i + 8, of rows 2 j, 2 j + 1; loaded, byte i (the second
+    word: i + 8) of rows 4 j to 4 j + 3.
+    """
+    i: Term = ("div", ("mod", "tid", WARP), 4)
+    j: Term = ("mod", "tid", 4)
+    if step.matrix == "matrix":
+        return ("add", i, 8 * word), ("add", ("mul", j, 4), byte)
+    if step.matrix == "trans":
+        return ("add", ("mul", j, 2), 8 * word + byte // 2), ("add", ("mul", i, 2), byte % 2)
+    if isinstance(step, Put):
+        return ("add", ("mul", j, 2), 8 * word + byte % 2), ("add", i, 8 * (byte // 2))
+    return ("add", ("mul", j, 4), 16 * (word // 2) + byte), ("add", i, 8 * (word % 2))
+
+
 def rows_of_matrices(step: Put | Get, threads: int) -> tuple[Array, Array]:
     """(byte addresses that each thread touches: (threads, 4 bytes per word), addresses given by lanes)."""
     given = thread_values(step.address, threads) + step.offset
     count = len(step.words) if isinstance(step, Put) else len(step.outs)
-    tid = np.arange(threads)
-    base, lane = tid // WARP * WARP, tid % WARP
+    base = np.arange(threads) // WARP * WARP
     parts = []
     for j in range(count):
         for byte in range(4):
-            if step.matrix == "trans":  # column lane / 4 of rows 2 (lane % 4) and the next
-                parts.append(given[base + 8 * j + 2 * (lane % 4) + byte // 2] + 2 * (lane // 4) + byte % 2)
-            else:
-                parts.append(given[base + 8 * j + lane // 4] + 4 * (lane % 4) + byte)
+            giver, within = matrix_place(step, j, byte)
+            parts.append(given[base + thread_values(giver, threads)] + thread_values(within, threads))
     return np.stack(parts, axis=1), given
 
 

@@ -10,7 +10,7 @@ swizzled by :func:`best_layout` (``redistribute_table``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..layout.linear import echelon, reduce_by
 from .access import PHASE_LANES, WARP
@@ -29,8 +29,9 @@ class Side:
     """One side of the way: ``low`` are the slot vectors that make up one access of ``width`` bytes per lane, ``slots`` a basis
     of the slots that start one, ``guard`` the thread bits that are 0 in threads that store (others hold further copies).
 
-    ``mode``: ``"vector"``; ``"matrix"``: 8x8 matrices of 16 bits whose rows lie along lanes 0-3; ``"trans"``: transposed
-    matrices, whose rows lie along the lanes' groups of four (PTX ISA 9.7.14.5.15, ldmatrix and stmatrix).
+    ``mode``: ``"vector"``; ``"matrix"``: matrices whose rows lie along lanes 0-3; ``"trans"``: transposed matrices of 16-bit
+    elements, whose rows lie along the lanes' groups of four; ``"trans8"``: of 8-bit elements, with a register direction
+    (``pair``) as the row's highest bit.
     """
 
     form: LinearForm
@@ -39,6 +40,7 @@ class Side:
     guard: int
     width: int
     mode: str = "vector"
+    pair: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,13 @@ def _orders(a: LinearForm, b: LinearForm, size: int) -> Iterator[tuple[int, ...]
     for mine, other in ((b, a), (a, b)):
         yield tuple(extend(start, mine.slots, most))
         yield tuple(extend([], mine.slots, most))
-        for rows in ((*other.slots[:word], *other.threads[:2]), other.threads[2:5] if size == 2 else ()):
+        wide = [(*other.slots[:word], *other.threads[:2])]
+        if size == 2:
+            wide.append(other.threads[2:5])
+        if size == 1:  # the fourth bit: a register of this side, best one that the other has in registers, too
+            both = [v for v in other.slots if not reduce_by(echelon(mine.slots), v)]
+            wide += [(*other.threads[2:5], v) for v in [*both, *other.slots][:2]]
+        for rows in wide:
             if rows and rank(rows) == len(rows) <= most:
                 yield tuple(rows)
 
@@ -99,6 +107,22 @@ def _sides(form: LinearForm, low: Sequence[int], size: int, store: bool) -> Iter
         trans = _side(form, form.slots[:1], size, store, "trans")
         if trans.width == 4 and not trans.guard:
             yield trans
+    if size == 1 and tuple(low[:3]) == form.threads[2:5] and len(low) == 4:
+        yield from _trans8(form, low[3], store)
+
+
+def _trans8(form: LinearForm, highest: int, store: bool) -> Iterator[Side]:
+    """Transposed matrices of bytes whose 16-byte rows end in the register direction of element vector ``highest``."""
+    pair = Solver(form.slots).solve(highest)
+    if pair is None:
+        return
+    free = [apply(form.slots, s) for s in extend([pair], units((1 << len(form.slots)) - 1), len(form.slots))[1:]]
+    inner = [*free[:1], highest] if store else free[:2]
+    if len(inner) < 2 or rank([*inner, highest]) < (2 if store else 3):
+        return
+    side = _side(form, inner if store else [*inner, highest], 1, store, "trans8")
+    if side.width == (4 if store else 8) and not side.guard:
+        yield replace(side, pair=pair, width=4 if store else 8)
 
 
 def _side(form: LinearForm, low: Sequence[int], size: int, store: bool, mode: str) -> Side:
@@ -140,7 +164,9 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
         lanes = PHASE_LANES[side.width]
         vector = [apply(columns, apply(side.form.slots, x)) for x in span(side.low)] or [0]
         group = []
-        for lane in range(lanes):
+        # Eight rows of 16 bytes: of byte matrices that are loaded, those of the lanes whose bit 1 is off.
+        half = side.mode == "trans8" and side.width == 8
+        for lane in [x for x in range(WARP) if not x & 2] if half else range(lanes):
             if lane & side.guard:
                 continue
             at = apply(columns, apply(side.form.threads, lane))
@@ -182,7 +208,7 @@ def _plan(
             made.append(value)
         puts.append(Put(tuple(made), address, offset, width, _guard(store.guard)))
     if store.mode != "vector":
-        merged = _matrices(store, memory, [p.words[0] for p in puts])
+        merged = _matrices(store, memory, [p.words for p in puts])
         if merged is None:
             return None
         puts = [Put(words, address, offset, 4, None, store.mode) for words, address, offset in merged]
@@ -197,7 +223,7 @@ def _plan(
             for i, slot in enumerate(word):
                 found[slot] = (out, i * size)
     if load.mode != "vector":
-        merged = _matrices(load, memory, [g.outs[0] for g in gets])
+        merged = _matrices(load, memory, [g.outs for g in gets])
         if merged is None:
             return None
         gets = [Get(outs, address, offset, 4, None, load.mode) for outs, address, offset in merged]
@@ -219,7 +245,8 @@ def _plan(
 
 def _described(side: Side, what: str) -> str:
     matrix = {"store": "stmatrix", "load": "ldmatrix"}[what]
-    return {"vector": f"{side.width}-byte {what}s", "matrix": matrix, "trans": f"{matrix}.trans"}[side.mode]
+    names = {"vector": f"{side.width}-byte {what}s", "matrix": matrix, "trans": f"{matrix}.trans"}
+    return names.get(side.mode, f"{matrix}.trans of bytes")
 
 
 def _guard(mask: int) -> Term | None:
@@ -248,25 +275,31 @@ def _groups(side: Side, memory: Memory, size: int) -> Iterator[tuple[list[list[i
             yield [group[i : i + per_word] for i in range(0, len(group), per_word)], address, at & ~reach, side.width
 
 
-def _matrices(side: Side, memory: Memory, words: Sequence[int]) -> list[tuple[tuple[int, ...], Term, int]] | None:
-    """Accesses of one word per lane as accesses of two or four 8x8 matrices; None if 16-byte rows don't come out.
+def _matrices(
+    side: Side, memory: Memory, words: Sequence[tuple[int, ...]]
+) -> list[tuple[tuple[int, ...], Term, int]] | None:
+    """Accesses of one word per lane as accesses of up to four matrices; None if 16-byte rows don't come out.
 
-    Lane 8 j + r gives the address of row r of matrix j.  In a plain matrix lanes 4 r to 4 r + 3 have a word each of row r;
-    in a transposed one, lane l has column l / 4 of rows 2 (l % 4) and the next.
+    What lies within a row and which lanes give the rows' addresses is as :func:`redistribute_plan.matrix_place` says.
     """
     form = side.form
     columns = [apply(memory.columns, c) for c in form.threads]
     starts = [apply(memory.columns, apply(form.slots, s)) for s in side.slots]
+    inner = [apply(memory.columns, apply(form.slots, s)) for s in side.low]
     base = apply(memory.columns, form.constant)
+    most = 2
     if side.mode == "matrix":
         within, wanted, rows = columns[:2], [4, 8], columns[2:5]
+    elif side.mode == "trans":
+        within, wanted, rows = columns[2:5], [2, 4, 8], [*inner[:1], *columns[:2]]
     else:
-        inner = apply(memory.columns, apply(form.slots, side.low[0]))
-        within, wanted, rows = columns[2:5], [2, 4, 8], [inner, *columns[:2]]
-    if within != wanted or any(c & 15 for c in (*rows, *columns[5:], *starts, base)) or not starts:
+        within, wanted = [*columns[2:5], apply(memory.columns, apply(form.slots, side.pair))], [1, 2, 4, 8]
+        rows = [*inner[: side.width // 4], *columns[:2]]  # one register direction in a store, two in a load
+        most = 4 - side.width // 4 - 1
+    if within != wanted or any(c & 15 for c in (*rows, *columns[5:], *starts, base)) or (not starts and most == 2):
         return None
-    groups = min(2, len(starts))  # log2 of matrices per instruction
-    given = [*rows, *starts[:groups], *([0] * (2 - groups)), *columns[5:]]
+    groups = min(most, len(starts))  # log2 of matrices per instruction
+    given = [*rows, *starts[:groups], *([0] * (most - groups)), *columns[5:]]
     reach = 0
     for c in given:
         reach |= c
@@ -274,6 +307,6 @@ def _matrices(side: Side, memory: Memory, words: Sequence[int]) -> list[tuple[tu
     order = {s: i for i, s in enumerate(span(side.slots))}
     for s in span(side.slots[groups:]):
         at = base ^ apply(memory.columns, apply(form.slots, s))
-        mine = tuple(words[order[s ^ g]] for g in span(side.slots[:groups]))
+        mine = tuple(w for g in span(side.slots[:groups]) for w in words[order[s ^ g]])
         out.append((mine, linear_term(given, at & reach), at & ~reach))
     return out
