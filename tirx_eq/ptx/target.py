@@ -106,7 +106,7 @@ FEATURES: dict[str, Feature] = {
         ),
         Feature(
             "narrow",
-            "conversions to and from fp4, fp6 and ue8m0, 8-bit ldmatrix and stmatrix",
+            "conversions to and from fp4, fp6 and ue8m0, 8-bit ldmatrix and stmatrix, swizzle atoms of tensormap.replace",
             _only(*_DATACENTER, *_CONSUMER),
         ),
         Feature("redux.f32", "floating-point redux.sync", _only("100a", "100f", "103a", "103f", "107a", "107f")),

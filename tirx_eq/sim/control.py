@@ -370,7 +370,7 @@ def max_registers(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 ALL = "sync arrive red popc and or pred aligned cta u32"
 FENCES = ("sc acq_rel acquire release cta cluster gpu sys mbarrier_init proxy alias async async.global "
-          "shared::cta shared::cluster global tensormap::generic async::generic sync_restrict::shared::cta "
+          "shared::cta shared::cluster global async::generic sync_restrict::shared::cta "
           "sync_restrict::shared::cluster gl generic")
 ENTRIES = [
     *entry("bra", "uni", branch), *entry("ret exit", "uni", leave), *entry("trap brkpt", "", trap),

@@ -23,7 +23,7 @@ TYPES = INTEGERS | BITS | FLOATS | {"pred"}
 
 #: The modules that hold instructions; each has a list ``ENTRIES``.
 FAMILIES = ("alu", "bits", "collectives", "control", "convert", "copies", "cp_async", "floating", "launch_control", "loads",
-            "matrix", "matrix_moves", "mbarrier", "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
+            "maps", "matrix", "matrix_moves", "mbarrier", "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
 
 
 @dataclass(frozen=True)

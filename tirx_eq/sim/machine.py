@@ -19,6 +19,8 @@ from tirx_eq.sim.declarations import TYPE_BYTES
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
 from tirx_eq.sim.inline import inline
 from tirx_eq.sim.isa import decode
+from tirx_eq.sim.maps import SIZE as MAP_BYTES
+from tirx_eq.sim.maps import Maps, encode
 from tirx_eq.sim.mbarrier import settled
 from tirx_eq.sim.memory import GLOBAL, SHARED_BASE, SHARED_LIMIT, Buffers, Shadow
 from tirx_eq.sim.parser import parse
@@ -182,7 +184,7 @@ class Context:
     log: FaultLog
     buffers: Buffers
     params: Array
-    maps: dict[int, tuple[TensorMap, int]]
+    maps: Maps
     races: bool
     max_steps: int
     trace: Trace
@@ -204,15 +206,16 @@ class Context:
 
 
 def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = None,
-             arguments: Mapping[str, Any] | Sequence[Any] = (), tensor_maps: Mapping[str, TensorMap] | None = None,
-             policy: str = "late", seed: int = 0, max_steps: int = 2_000_000, races: bool = True,
-             trace: bool = False, progress: Callable[[int, int], None] | None = None,
-             approximations: str = "nearest") -> Result:
+             arguments: Mapping[str, Any] | Sequence[Any] = (),
+             tensor_maps: Mapping[str, TensorMap | Sequence[TensorMap]] | None = None,
+             policy: str = "late", seed: int = 0, max_steps: int = 2_000_000, races: bool = True, trace: bool = False,
+             progress: Callable[[int, int], None] | None = None, approximations: str = "nearest") -> Result:
     """Run one kernel of a PTX module on the CPU.
 
     ``arguments``: by parameter name, or in order without the tensor maps.  A numpy array is a pointer to a copy of it
     (its bytes come back in ``Result.arrays``), a Python or numpy number a scalar, ``bytes`` a struct.  Further named
-    arrays may be given for tensor maps to refer to.  ``tensor_maps``: by parameter name.  ``policy``: when asynchronous
+    arrays may be given for tensor maps to refer to.  ``tensor_maps``: by parameter name; several for a pointer to maps in
+    global memory.  ``policy``: when asynchronous
     operations take effect (``late``, ``early`` or ``random`` with ``seed``).  ``max_steps`` bounds the number of executed
     group instructions.  ``progress(done, total)`` is called after each wave of CTAs.  ``approximations``: ``approx``
     instructions give the ``nearest`` value, or the ``worst`` that their stated error allows.
@@ -235,12 +238,15 @@ def simulate(ptx_text: str, entry: str | None = None, launch: Launch | None = No
     starts = {name: buffers.add(name, max(1, value.nbytes)) for name, value in arrays.items()}
     program = lay_out(module, function, launch, buffers)
     decode(program)
+    for name, given in (tensor_maps or {}).items():
+        if not isinstance(given, TensorMap):
+            starts[name] = buffers.add(name, max(1, MAP_BYTES * len(given)))
     buffers.freeze()
     for name, value in arrays.items():
         buffers.data[starts[name] : starts[name] + value.nbytes] = value.reshape(-1).view(np.uint8)
     initialise_globals(module, function, program, buffers)
-    params, maps = fill_parameters(function, named, starts, tensor_maps or {}, program)
-    context = Context(launch, policy, np.random.default_rng(seed), log, buffers, params, maps, races, max_steps,
+    params, maps = fill_parameters(function, named, starts, tensor_maps or {}, program, buffers)
+    context = Context(launch, policy, np.random.default_rng(seed), log, buffers, params, Maps(maps), races, max_steps,
                       Trace(trace), approximations)
     context.shadow = Shadow(len(buffers.data), program.global_shift, True)
     with np.errstate(all="ignore"):
@@ -282,7 +288,7 @@ def check_launch(function: Function, launch: Launch) -> None:
 
 
 def name_arguments(function: Function, arguments: Mapping[str, Any] | Sequence[Any],
-                   tensor_maps: Mapping[str, TensorMap]) -> dict[str, Any]:
+                   tensor_maps: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments by parameter name; extra names are kept for tensor maps."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
@@ -349,21 +355,30 @@ def initialise_globals(module: Module, function: Function, program: Program, buf
 
 
 def fill_parameters(function: Function, named: dict[str, Any], starts: dict[str, int],
-                    tensor_maps: Mapping[str, TensorMap], program: Program) \
+                    tensor_maps: Mapping[str, TensorMap | Sequence[TensorMap]], program: Program, buffers: Buffers) \
         -> tuple[Array, dict[int, tuple[TensorMap, int]]]:
     """The parameter space as bytes, and the tensor maps by their offset in it."""
     params = np.zeros(max(16, -(-program.param_size // 16) * 16), np.uint8)
     maps: dict[int, tuple[TensorMap, int]] = {}
+
+    def bytes_of(tensor: TensorMap) -> Array:
+        if tensor.array not in starts:
+            raise SimulationError(f"tensor map {parameter.name} refers to array {tensor.array!r}, which is not given")
+        return encode(tensor, starts[tensor.array] + tensor.offset_bytes)
     for parameter in function.params:
         offset = program.symbols[parameter.name][1]
-        if parameter.name in tensor_maps:
-            tensor = tensor_maps[parameter.name]
-            if parameter.size != 128 or parameter.align % 64:
+        tensor = tensor_maps.get(parameter.name)
+        if isinstance(tensor, TensorMap):
+            if parameter.size != MAP_BYTES or parameter.align % 64:
                 raise SimulationError(f"parameter {parameter.name} is not a 128-byte tensor map aligned to 64")
-            if tensor.array not in starts:
-                raise SimulationError(f"tensor map {parameter.name} refers to array {tensor.array!r}, which is not given")
+            params[offset : offset + MAP_BYTES] = bytes_of(tensor)
             maps[offset] = (tensor, starts[tensor.array] + tensor.offset_bytes)
             continue
+        if tensor is not None:
+            start = starts[parameter.name]
+            for i, each in enumerate(tensor):
+                buffers.data[start + MAP_BYTES * i : start + MAP_BYTES * (i + 1)] = bytes_of(each)
+            named = {**named, parameter.name: GLOBAL + start}
         if parameter.name not in named:
             raise SimulationError(f"parameter {parameter.name} of {function.name} has no argument")
         raw = encode_argument(parameter, named[parameter.name], starts)

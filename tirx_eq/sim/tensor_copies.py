@@ -22,7 +22,8 @@ from tirx_eq.sim.copies import (
 )
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import ATOMIC, half_operation
-from tirx_eq.sim.memory import OFFSET_MASK, PARAM, SHARED_BASE
+from tirx_eq.sim.maps import find_map
+from tirx_eq.sim.memory import OFFSET_MASK, SHARED_BASE
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Instr, Mem, Operand, Vec
 from tirx_eq.sim.tensormap import TensorMap, gather_index, shared_offsets
@@ -41,19 +42,6 @@ def tensor_operands(decoder: Decoder, instr: Instr, operand: Operand) -> tuple[R
     if len(items) != (5 if special else rank):
         raise decoder.error(f"{len(items)} coordinates where {5 if special else rank} are needed")
     return decoder.address(Mem(operand.base, operand.offset)), [decoder.wide(i, "s32") for i in items]
-
-
-def find_map(w: Wave, row: int, address: int, rank: int) -> tuple[TensorMap, int]:
-    """The tensor map at a generic or parameter address and the flat offset of its tensor."""
-    offset = address - PARAM if address >= PARAM else address
-    found = w.context.maps.get(offset)
-    if found is None:
-        w.report("tensormap", "the address is not that of a tensor map parameter", row=row, address=address, fatal=True)
-        raise AssertionError
-    tensor, base = found
-    if tensor.rank != rank:
-        w.report("tensormap", f"a rank-{tensor.rank} tensor map is used with a {rank}d instruction", row=row, fatal=True)
-    return tensor, base
 
 
 def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
@@ -101,7 +89,8 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 fill_nan(payload, tensor)
             payload[inside] = w.context.buffers.data[source]
             cells = global_cells(w, source) if len(source) else None
-            chunks = shared_offsets(tensor, address, rows) - SHARED_BASE
+            chunks, turned = chunks_of(tensor, address, rows)
+            turn(payload.reshape(-1, 16), turned)
             for cta in homes:
                 bar_home = bar_flat // w.smem_size
                 if multicast:
@@ -114,6 +103,18 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 deliver(w, cta, chunks + cta * w.smem_size, payload, bar_here, total, view, cluster, what)
         w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, what))
     return run, ALU
+
+
+def chunks_of(tensor: TensorMap, start: int, count: int | None) -> tuple[Array, Array]:
+    """Where in a CTA's shared memory each 16-byte chunk of a box lies, and whether its two halves lie the other way round."""
+    offsets = shared_offsets(tensor, start, count) - SHARED_BASE
+    return offsets & ~15, (offsets & 8) != 0
+
+
+def turn(chunks: Array, turned: Array) -> None:
+    """Exchange the 8-byte halves of some 16-byte chunks."""
+    if turned.any():
+        chunks[turned] = np.roll(chunks[turned], 8, axis=1)
 
 
 def fill_nan(payload: Array, tensor: TensorMap) -> None:
@@ -145,11 +146,14 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         home = flat // w.smem_size
         view, cluster = w.clocks.snapshot(row), int(w.clocks.cluster[row])
         what = f"TMA store of {tensor.array}"
-        chunks = shared_offsets(tensor, src & OFFSET_MASK, count) - SHARED_BASE + home * w.smem_size
+        chunks, turned = chunks_of(tensor, src & OFFSET_MASK, count)
+        chunks = chunks + home * w.smem_size
 
         def read(event: tuple[int, int]) -> Array:
             w.checker.async_access(w.shared_shadow, cells_of_chunks(w, chunks), cluster, view, event, False, what)
-            return w.smem.reshape(-1, 16)[chunks >> 4].copy()
+            payload = w.smem.reshape(-1, 16)[chunks >> 4].copy()
+            turn(payload, turned)
+            return payload
 
         def write(payload: Array, event: tuple[int, int]) -> None:
             override = np.array([[y] for y in point[1:]], np.int64) if scatter else None

@@ -156,6 +156,8 @@ def _tensormap_replace() -> list[Instruction]:
     ]  # fmt: skip
     for field, high in (("elemtype", 15), ("interleave_layout", 2), ("swizzle_mode", 3), ("fill_mode", 1)):
         rows.append(instruction("tensormap.replace.tile", f"{field} {space} b32", at, imm("value", 0, high), **kw))
+    kw = {"section": "9.7.9.27", "feature": "narrow", "ptx": (8, 6)}
+    rows.append(instruction("tensormap.replace.tile", f"swizzle_atomicity {space} b32", at, imm("value", 0, 3), **kw))
     return rows
 
 
