@@ -1,5 +1,6 @@
 """TMA boxes against element-by-element statements: dimensions, strides, swizzles, bounds, gather, scatter, reduction."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -93,6 +94,8 @@ STORED = {
     "64B": (64, lambda r, b: 64 * r + ((b // 16) ^ (r // 2 % 4)) * 16 + b % 16),
     "128B": (128, lambda r, b: 128 * r + ((b // 16) ^ (r % 8)) * 16 + b % 16),
     "128B_atom32B": (128, lambda r, b: 128 * r + ((b // 32) ^ (r % 4)) * 32 + b % 32),
+    "128B_atom32B_flip8B": (128, lambda r, b: 128 * r + ((b // 32) ^ (r % 4)) * 32 + (b % 32 ^ 8 * (r % 2))),
+    "128B_atom64B": (128, lambda r, b: 128 * r + ((b // 64) ^ (r % 2)) * 64 + b % 64),
 }
 
 
@@ -101,7 +104,10 @@ def test_swizzles(mode):
     width, stored = STORED[mode]
     a = rng.integers(0, 256, (24, width)).astype(np.uint8)
     tensor = TensorMap("A", "u8", (width, 24), (width,), (width, 16), swizzle=mode)
-    out = run(tensor, tensor, a, a.copy(), load_text(2, (0, 4)), "", 16 * width)
+    store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d1, {0, 2}], [%r0];"
+    back = TensorMap("B", "u8", (width, 24), (width,), (width, 16), swizzle=mode)
+    out = run(tensor, back, a, np.zeros_like(a), load_text(2, (0, 4)), store, 16 * width)
+    np.testing.assert_array_equal(out["B"][2:18], a[4:20])
     for r in range(16):
         for b in range(width):
             assert out["out"][stored(r, b)] == a[4 + r, b]
@@ -122,6 +128,29 @@ def test_nan_fill():
     assert np.isnan(box[0]).all() and np.isnan(box[1:, 4:]).all() and (box[1:, :4] == 1).all()
 
 
+def nearest_even(value, bits):
+    """float64 to ``bits`` mantissa bits."""
+    mantissa, exponent = np.frexp(value)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f32_ftz", "tf32", "tf32_ftz"])
+def test_loads_round_to_tf32_and_flush(kind):
+    a = np.concatenate([rng.normal(size=20), [1 + 2**-11, 1 + 3 * 2**-11, -2 + 2**-13, 1e-40, -1e-39, 0.0, -0.0, np.inf,
+                                              -np.inf, np.nan, 3.4e38, 2**-126]]).astype(np.float32)
+    tensor = TensorMap("A", kind, (32,), (), (32,))
+    out = run(tensor, tensor, a, a.copy(), load_text(1, (0,)), "", 128)["out"].view(np.float32)
+    small = np.abs(a) < 2.0**-126
+    want = np.where(small & kind.endswith("_ftz"), np.copysign(0, a), a).astype(np.float64)
+    if kind.startswith("tf32"):
+        normal = np.isfinite(a) & ~small
+        want[normal] = nearest_even(want[normal], 10)
+        np.testing.assert_array_equal(out[small].view(np.uint32) & 0x1FFF, 0)
+        want[small] = out[small] if kind == "tf32" else want[small]
+    np.testing.assert_array_equal(out, want.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(a))
+
+
 def test_gather_and_scatter_of_four_rows():
     a = rng.integers(0, 1000, (20, 16)).astype(np.int32)
     rows = (3, 17, 25, 4)
@@ -136,6 +165,26 @@ def test_gather_and_scatter_of_four_rows():
     for r, values in zip((1, 9, 19), box):
         expected[r, 8:] = values
     np.testing.assert_array_equal(out["B"], expected)
+
+
+REDUCTIONS = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "inc": lambda old, b: np.where(old >= b, 0, old + 1), "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - 1)}
+
+
+@pytest.mark.parametrize("kind,operation", [
+    *(("u32", op) for op in REDUCTIONS), *(("u64", op) for op in ("add", "min", "max", "and", "or", "xor")),
+    ("s64", "min"), ("f32", "add"), ("f16", "add"), ("f16", "max"), ("bf16", "add"), ("bf16", "min")])
+def test_every_reduction_of_numbers_without_sign_and_floats(kind, operation):
+    dtype = np.dtype({"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "s64": np.int64}
+                     .get(kind, np.uint64 if kind == "u64" else np.uint32))
+    a, b = (rng.integers(0, 50, (8, 8)).astype(dtype) for _ in range(2))
+    tensor, back = (TensorMap(name, kind, (8, 8), (8 * dtype.itemsize,), (8, 8)) for name in "AB")
+    store = f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{operation}.tile.bulk_group [%d1, {{0, 2}}], [%r0];"
+    out = run(tensor, back, a, b, load_text(2, (0, 0)), store, 64 * dtype.itemsize)
+    expected = b.copy()
+    expected[2:] = REDUCTIONS[operation](b[2:], a[:6])
+    np.testing.assert_array_equal(out["B"].view(dtype), expected)
 
 
 @pytest.mark.parametrize("operation,function", [("add", np.add), ("max", np.maximum), ("min", np.minimum)])
@@ -156,6 +205,16 @@ def test_packed_fp4_rows_are_padded():
     out = run(tensor, tensor, a, a.copy(), load_text(2, (128, 0)), "", 4 * 128)
     box = out["out"].reshape(4, 8, 16)
     np.testing.assert_array_equal(box[..., :8].reshape(4, 64), a[:, 64:])
+
+
+def test_packed_fp4_and_fp6_rows():
+    a = rng.integers(0, 256, (4, 96)).astype(np.uint8)
+    dense = TensorMap("A", "u4x16_align8", (192, 4), (96,), (64, 4))
+    out = run(dense, dense, a, a.copy(), load_text(2, (16, 0)), "", 4 * 32)
+    np.testing.assert_array_equal(out["out"].reshape(4, 32), a[:, 8:40])
+    six = TensorMap("A", "u6x16_align16", (128, 4), (96,), (128, 4))
+    out = run(six, six, a, a.copy(), load_text(2, (0, 0)), "", 4 * 128)
+    np.testing.assert_array_equal(out["out"].reshape(4, 8, 16)[..., :12].reshape(4, 96), a)
 
 
 def test_generic_write_then_tma_store_needs_the_fence():

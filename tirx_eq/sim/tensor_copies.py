@@ -88,6 +88,7 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             if tensor.oob_fill == "nan":
                 fill_nan(payload, tensor)
             payload[inside] = w.context.buffers.data[source]
+            convert(payload, tensor.element_type)
             cells = global_cells(w, source) if len(source) else None
             chunks, turned = chunks_of(tensor, address, rows)
             turn(payload.reshape(-1, 16), turned)
@@ -117,9 +118,25 @@ def turn(chunks: Array, turned: Array) -> None:
         chunks[turned] = np.roll(chunks[turned], 8, axis=1)
 
 
+def convert(payload: Array, kind: str) -> None:
+    """What loading does to elements: ``tf32`` rounds to nearest even, infinities and NaN aside, ``_ftz`` flushes subnormals.
+
+    (CUTLASS's loops rely on the rounding; Triton's tests state its mode, as seen on a device.)
+    """
+    if kind not in ("tf32", "tf32_ftz", "f32_ftz"):
+        return
+    bits = payload.view(np.uint32)
+    exponent = bits & np.uint32(0x7F800000)
+    if kind.endswith("_ftz"):
+        bits[exponent == 0] &= np.uint32(0x80000000)
+    if kind.startswith("tf32"):
+        rounded = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+        np.copyto(bits, rounded & np.uint32(0xFFFFE000), where=exponent != 0x7F800000)
+
+
 def fill_nan(payload: Array, tensor: TensorMap) -> None:
     pattern = {"f16": (np.uint16, 0x7FFF), "bf16": (np.uint16, 0x7FFF), "f32": (np.uint32, 0x7FFFFFFF),
-               "tf32": (np.uint32, 0x7FFFFFFF)}.get(tensor.element_type)
+               "tf32": (np.uint32, 0x7FFFFFFF)}.get(tensor.element_type.removesuffix("_ftz"))
     if pattern:
         payload.view(pattern[0])[:] = pattern[1]
 
@@ -181,7 +198,7 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 
 LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4"
-REDUCE = " ".join(ATOMIC)
+REDUCE = "add min max inc dec and or xor"
 ENTRIES = [
     *[e for d in DIMS.split() for e in
       entry(f"cp.async.bulk.tensor.{d}.shared::cluster cp.async.bulk.tensor.{d}.shared::cta", LOAD, tensor_load)],
