@@ -17,7 +17,7 @@ A ``Fault`` names its kind (``RULES``), line, thread, address and the rule; ``Re
 not allow but shipped kernels rely on (lane addresses relative to the warp's window, tiles off their swizzle boundary,
 convergence left to the compiler).
 
-Not modelled, and refused by name: im2col and interleaved tensor maps, calls through pointers, textures; where no public
+Not modelled, and refused by name: interleaved tensor maps, im2col::w, calls through pointers, textures; where no public
 source says what happens, of tcgen05.mma.sp .ashift and the sparsity selectors 2 and 3, of cvt.rs the target e2m1x4;
 mma.m8n8k4 of f16 and wmma beyond m16n16k16 of f16.  MMA sums are exact in float64 and rounded once per instruction; hardware
 truncates, so compare real-valued results with a bound and integers exactly.
@@ -26,6 +26,6 @@ truncates, so compare real-valued results with a bound and integers exactly.
 from tirx_eq.sim.faults import RULES, Fault
 from tirx_eq.sim.machine import Launch, Result, simulate
 from tirx_eq.sim.parser import parse
-from tirx_eq.sim.tensormap import TensorMap
+from tirx_eq.sim.tensormap import Im2col, TensorMap
 
-__all__ = ["RULES", "Fault", "Launch", "Result", "TensorMap", "parse", "simulate"]
+__all__ = ["RULES", "Fault", "Im2col", "Launch", "Result", "TensorMap", "parse", "simulate"]

@@ -27,6 +27,8 @@ from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray
 SIZE = 128
+#: in place of the rank: a map that ``tensormap.replace`` (which is for tiled maps) cannot describe
+IM2COL = 255
 FORMAT = np.dtype({
     "names": ["global_address", "global_stride", "global_dim", "box_dim", "element_stride", "rank", "elemtype",
               "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode"],
@@ -50,6 +52,9 @@ def encode(tensor: TensorMap, flat: int) -> Array:
     raw = np.zeros(1, FORMAT)
     raw["global_address"] = GLOBAL + flat
     rank = tensor.rank
+    if tensor.im2col:
+        raw["rank"] = IM2COL
+        return raw.view(np.uint8)
     raw["global_stride"][0, : rank - 1] = tensor.global_strides_bytes
     raw["global_dim"][0, :rank] = np.array(tensor.global_shape, np.uint64).astype(np.uint32)
     raw["box_dim"][0, :rank] = tensor.box_shape
@@ -64,6 +69,8 @@ def encode(tensor: TensorMap, flat: int) -> Array:
 def decode(raw: Array, buffers: Buffers) -> tuple[TensorMap, int]:
     """The map that 128 bytes describe and the flat offset of its tensor; ``PtxError`` where the driver would refuse it."""
     found = np.ascontiguousarray(raw).view(FORMAT)[0]
+    if found["rank"] == IM2COL:
+        raise PtxError("im2col maps in memory are not modelled, only those of parameters")
     flat = int(found["global_address"]) - GLOBAL
     if not buffers.inside(np.array([flat]), 1)[0]:
         raise PtxError(f"the tensor map's global address {int(found['global_address']):#x} is in no global buffer")

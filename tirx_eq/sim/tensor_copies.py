@@ -26,7 +26,7 @@ from tirx_eq.sim.maps import find_map
 from tirx_eq.sim.memory import OFFSET_MASK, SHARED_BASE
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Instr, Mem, Operand, Vec
-from tirx_eq.sim.tensormap import TensorMap, gather_index, shared_offsets
+from tirx_eq.sim.tensormap import TensorMap, gather_index, pixels, shared_offsets
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
 Array = np.ndarray
@@ -44,6 +44,19 @@ def tensor_operands(decoder: Decoder, instr: Instr, operand: Operand) -> tuple[R
     return decoder.address(Mem(operand.base, operand.offset)), [decoder.wide(i, "s32") for i in items]
 
 
+def pixel_offsets(decoder: Decoder, operand: Operand, rank: int) -> list[Reader]:
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    if len(items) != rank - 2:
+        raise decoder.error(f"{len(items)} im2col offsets where {rank - 2} are needed")
+    return [decoder.wide(i, "u16") for i in items]
+
+
+def same_mode(w: Wave, row: int, tensor: TensorMap, window: bool) -> None:
+    if (tensor.im2col is not None) != window:
+        names = ("a tiled tensor map", "an im2col tensor map")
+        w.report("tensormap", f"{names[not window]} is used with an instruction for {names[window]}", row=row, fatal=True)
+
+
 def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     """cp.async.bulk.tensor.Nd to shared memory, with multicast, gather4 and CTA pairs."""
     parts = instr.parts
@@ -54,16 +67,20 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     to = smem_address(decoder, instr, instr.operands[0])
     where, coordinates = tensor_operands(decoder, instr, instr.operands[1])
     bar = smem_address(decoder, instr, instr.operands[2])
-    mask = decoder.wide(instr.operands[3], "u16") if multicast else None
+    window = "im2col" in parts
+    shifts = pixel_offsets(decoder, instr.operands[3], rank) if window else []
+    mask = decoder.wide(instr.operands[4 if window else 3], "u16") if multicast else None
 
     def run(w: Wave, g: Group) -> None:
         masks = mask(w, g) if mask else np.zeros(g.n, np.int64)
-        points = [c(w, g) for c in coordinates]
+        points = [c(w, g) for c in (*coordinates, *shifts)]
         for row, dst, at, bar_at, m, *point in each_row(g, to(w, g), where(w, g), bar(w, g), masks, *points):
-            one(w, row, dst, at, bar_at, m, tuple(point))
+            one(w, row, dst, at, bar_at, m, tuple(point[: len(coordinates)]), tuple(point[len(coordinates) :]))
 
-    def one(w: Wave, row: int, dst: int, at: int, bar_at: int, m: int, point: tuple[int, ...]) -> None:
+    def one(w: Wave, row: int, dst: int, at: int, bar_at: int, m: int, point: tuple[int, ...],
+            shift: tuple[int, ...]) -> None:
         tensor, base = find_map(w, row, at, rank)
+        same_mode(w, row, tensor, window)
         rows = 4 if gather else None
         if gather and tensor.box_shape[1] != 1:
             w.report("tensormap", "gather4 needs a box of one row", row=row, fatal=True)
@@ -80,8 +97,9 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         address = dst & OFFSET_MASK
 
         def perform() -> None:
-            override = np.array([[y] for y in point[1:]], np.int64) if gather else None
-            offsets, inside = gather_index(tensor, point[:1] + point[1:] if not gather else point[:1] + (0,), override)
+            override = np.array([[y] for y in point[1:]], np.int64) if gather else \
+                pixels(tensor, point[1:], shift) if window else None
+            offsets, inside = gather_index(tensor, point if not gather else point[:1] + (0,), override)
             source = base + offsets[inside]
             check_global(w, source, what)
             payload = np.zeros(offsets.shape, np.uint8)
@@ -144,7 +162,7 @@ def fill_nan(payload: Array, tensor: TensorMap) -> None:
 def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     """cp.async.bulk.tensor.Nd.global.shared::cta and its reducing form; also scatter4."""
     rank = int(next(p for p in instr.parts if p[0].isdigit() and p.endswith("d"))[0])
-    scatter = "tile::scatter4" in instr.parts
+    scatter, window = "tile::scatter4" in instr.parts, "im2col_no_offs" in instr.parts
     where, coordinates = tensor_operands(decoder, instr, instr.operands[0])
     source = smem_address(decoder, instr, instr.operands[1])
     reduces = instr.parts[1] == "reduce"
@@ -157,6 +175,7 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
     def one(w: Wave, row: int, at: int, src: int, point: tuple[int, ...]) -> None:
         tensor, base = find_map(w, row, at, rank)
+        same_mode(w, row, tensor, window)
         count = 4 if scatter else None
         total = tensor.row_bytes * tensor.rows(count)
         flat = flat_of(w, row, src, total, 128, False)
@@ -173,7 +192,8 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             return payload
 
         def write(payload: Array, event: tuple[int, int]) -> None:
-            override = np.array([[y] for y in point[1:]], np.int64) if scatter else None
+            override = np.array([[y] for y in point[1:]], np.int64) if scatter else \
+                pixels(tensor, point[1:], (0,) * (rank - 2)) if window else None
             offsets, inside = gather_index(tensor, point if not scatter else point[:1] + (0,), override)
             index = base + offsets[inside]
             check_global(w, index, what)
@@ -197,13 +217,14 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return run, ALU
 
 
-LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4"
+LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4 im2col"
+STORE = f"bulk_group {HINT} tile im2col_no_offs"
 REDUCE = "add min max inc dec and or xor"
 ENTRIES = [
     *[e for d in DIMS.split() for e in
       entry(f"cp.async.bulk.tensor.{d}.shared::cluster cp.async.bulk.tensor.{d}.shared::cta", LOAD, tensor_load)],
     *[e for d in DIMS.split() for e in
-      entry(f"cp.async.bulk.tensor.{d}.global.shared::cta", f"bulk_group {HINT} tile tile::scatter4", tensor_store)],
+      entry(f"cp.async.bulk.tensor.{d}.global.shared::cta", STORE + " tile::scatter4", tensor_store)],
     *[e for d in DIMS.split() for e in
-      entry(f"cp.reduce.async.bulk.tensor.{d}.global.shared::cta", f"bulk_group {HINT} tile {REDUCE}", tensor_store)],
+      entry(f"cp.reduce.async.bulk.tensor.{d}.global.shared::cta", f"{STORE} {REDUCE}", tensor_store)],
 ]

@@ -50,11 +50,21 @@ def swizzle(address: Array, mode: str) -> Array:
 
 
 @dataclass(frozen=True)
+class Im2col:
+    """The bounding box of an im2col map: offsets of its corners from the first and the last pixel, in dimensions 1..rank-2
+    (W, then H and D)."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TensorMap:
     """One tensor map over the argument called ``array``.
 
     Shapes are in elements, innermost dimension first; ``global_strides_bytes`` holds rank-1 byte strides (of dimensions
-    1 and up); ``offset_bytes`` is where in the array the tensor begins.  Raises ``PtxError`` where the driver would
+    1 and up); ``offset_bytes`` is where in the array the tensor begins.  With ``im2col``, ``box_shape`` is (channels per pixel,
+    pixels per column) and the outermost dimension counts images.  Raises ``PtxError`` where the driver would
     refuse the fields.
     """
 
@@ -68,6 +78,7 @@ class TensorMap:
     swizzle: str = "none"
     oob_fill: str = "zero"
     offset_bytes: int = 0
+    im2col: Im2col | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "element_type", ALIASES.get(self.element_type, self.element_type))
@@ -85,8 +96,10 @@ class TensorMap:
             raise refuse(f"rank {rank} is not in 1..5")
         if self.element_type not in UNITS:
             raise refuse(f"unknown element type {self.element_type}")
-        if len(self.box_shape) != rank or len(self.element_strides) != rank:
+        if len(self.box_shape) != (2 if self.im2col else rank) or len(self.element_strides) != rank:
             raise refuse("box and element strides need one entry per dimension")
+        if self.im2col:
+            self._check_corners(self.im2col, rank)
         if len(self.global_strides_bytes) != rank - 1:
             raise refuse(f"{rank - 1} byte strides are needed, {len(self.global_strides_bytes)} given")
         if self.interleave != "none":
@@ -103,8 +116,8 @@ class TensorMap:
             if stride % align or not 0 < stride < 1 << 40:
                 raise refuse(f"byte stride {stride} of dimension {i + 1} is not a positive multiple of {align} below 2^40")
         for i, extent in enumerate(self.box_shape):
-            if not 1 <= extent <= 256:
-                raise refuse(f"box extent {extent} of dimension {i} is not in 1..256")
+            if not 1 <= extent <= (1024 if self.im2col and i else 256):
+                raise refuse(f"box extent {extent} of dimension {i} is not in 1..{1024 if self.im2col and i else 256}")
         for i, stride in enumerate(self.element_strides):
             if not 1 <= stride <= 8:
                 raise refuse(f"element stride {stride} of dimension {i} is not in 1..8")
@@ -120,6 +133,15 @@ class TensorMap:
             raise refuse(f"{self.box_shape[0]} elements of {self.element_type} = {inner} bytes exceed the {span}-byte "
                          f"span of swizzle {self.swizzle}")
 
+    def _check_corners(self, box: Im2col, rank: int) -> None:
+        if not 3 <= rank <= 5 or len(box.lower) != rank - 2 or len(box.upper) != rank - 2:
+            raise PtxError(f"tensor map of {self.array}: im2col needs 3 to 5 dimensions and corners in all but two")
+        half = 1 << {3: 15, 4: 7, 5: 4}[rank]
+        if any(not -half <= c < half for c in (*box.lower, *box.upper)):
+            raise PtxError(f"tensor map of {self.array}: a corner of the bounding box is not in {-half}..{half - 1}")
+        if self.element_strides[0] != 1 or self.element_strides[-1] != 1:
+            raise PtxError(f"tensor map of {self.array}: im2col steps over pixels only, not channels or images")
+
     @property
     def rank(self) -> int:
         return len(self.global_shape)
@@ -132,6 +154,8 @@ class TensorMap:
 
     def rows(self, count: int | None = None) -> int:
         """Rows of the box (product of all but the innermost extent)."""
+        if self.im2col:
+            return self.box_shape[1]
         total = 1
         for extent, stride in list(zip(self.box_shape, self.element_strides))[1:]:
             total *= -(-extent // stride)
@@ -179,6 +203,29 @@ def gather_index(tensor: TensorMap, coordinates: tuple[int, ...], rows: Array | 
     base = (outer * stride).sum(axis=1)
     offsets = base[:, None] + (x // per * source + byte)[None, :]
     return offsets, inside_y[:, None] & inside_x[None, :]
+
+
+def pixels(tensor: TensorMap, start: tuple[int, ...], offsets: tuple[int, ...]) -> Array:
+    """Coordinates in dimensions 1.. of the pixels of an im2col copy, shape (pixels per column, rank - 1).
+
+    From ``start`` (without the channel) along W with its traversal stride to the end of the bounding box, then on from its
+    lower corner in the next row, and so on through H, D and the images; ``offsets`` shift all of it (PTX ISA 5.5.4).
+    """
+    box = tensor.im2col
+    assert box is not None
+    lower = box.lower
+    upper = [extent - 1 + corner for extent, corner in zip(tensor.global_shape[1:-1], box.upper)]
+    at, found = list(start), []
+    for _ in range(tensor.box_shape[1]):
+        found.append([*(c + o for c, o in zip(at, offsets)), at[-1]])
+        for i, high in enumerate(upper):
+            at[i] += tensor.element_strides[i + 1]
+            if at[i] <= high:
+                break
+            at[i] = lower[i]
+        else:
+            at[-1] += 1
+    return np.array(found, np.int64)
 
 
 def shared_offsets(tensor: TensorMap, start: int, count: int | None = None) -> Array:
