@@ -197,3 +197,35 @@ def test_a_statement_at_two_places_is_not_analysed():
     store = next(s for s in body if isinstance(s, BufferStore) and s.buffer.name == "x" and not isinstance(s.value, BufferLoad))
     twice = func.with_body(replace(entry, body=SeqStmt((*body[:-1], store, store, body[-1]))))
     assert not Scalars(twice, find_launch(twice)).tracked
+
+
+HOISTED = {
+    # what: (text, pattern, how often before the first loop, how often after)
+    "a division of what no round changes": (
+        "n: Tx.int32 = A[0] % 8 + 1\nx: Tx.int32 = 0\nfor k in Tx.serial(10):\n    x = x + t // n\nC[t] = x", "div.u32", 1, 0),
+    "out of two loops": (
+        "n: Tx.int32 = A[0] % 8 + 1\nx: Tx.int32 = 0\nfor j in Tx.serial(5):\n    for k in Tx.serial(10):\n"
+        "        x = x + t // n\nC[t] = x", "div.u32", 1, 0),
+    "out of a while": (
+        "n: Tx.int32 = A[0] % 8 + 1\nx: Tx.int32 = 0\nwhile x < 90:\n    x = x + t // n + 1\nC[t] = x", "div.u32", 1, 0),
+    "not out of a branch": (
+        "n: Tx.int32 = A[0] % 8 + 1\nx: Tx.int32 = 0\nfor k in Tx.serial(10):\n    if A[k] > 0:\n"
+        "        x = x + t // n\nC[t] = x", "div.u32", 0, 1),
+    "not a cheap sum": (
+        "x: Tx.int32 = 0\nfor k in Tx.serial(10):\n    x = x + (t ^ 3)\nC[t] = x", "xor.b32", 0, 1),
+    "a product of the counter": (
+        "x: Tx.int32 = 0\nfor k in Tx.serial(2, 40, step=3):\n    x = x ^ (k * 12 + t)\nC[t] = x", "mul", 0, 0),
+    "a product of a counter that starts anywhere": (
+        "x: Tx.int32 = 0\nfor k in Tx.serial(t, 40):\n    if k % 3 == 1:\n        continue\n    x = x ^ (k * 12 + t)\nC[t] = x",
+        "mul.lo", 1, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOISTED)
+def test_what_is_dear_and_the_same_in_every_round_is_computed_before(name):
+    text, instruction, before, after = HOISTED[name]
+    func = build(text)
+    head, _, rest = compile_function(func).ptx.partition("\nL_for:" if "for " in text else "\nL_while:")
+    assert (head.count(instruction), rest.count(instruction)) == (before, after)
+    outcome = execute(func, kind="random")
+    assert outcome.good and not outcome.faults

@@ -14,6 +14,7 @@ from ..ptx.control import Loop as LoopFrame
 from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
 from ..ptx.tensormap import TensorMap
 from .indices import Indices, is_index
+from .loops import invariants, products
 from .partial import partly_written
 from .program import (
     Block,
@@ -200,15 +201,34 @@ class Emitter:
         if not isinstance(step, Imm) or int(step.value) <= 0:
             raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
         first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
+        self._before_loop(node.body)
+        counter = self.indices.scope.name(node.var)
+        grows = [(t, factor) for t, factor in products(node.body, self.indices, counter) if self.terms.width(t) == 32]
+        running = [(t, factor, self._start(factor, start)) for t, factor in grows]
         with self.k.for_range(first, last, int(step.value)) as frame, self.scoped():  # type: ignore[arg-type]
             assert frame.index is not None
-            self.terms.define(self.indices.scope.name(node.var), frame.index)
+            self.terms.define(counter, frame.index)
+            for term, factor, register in running:
+                self.terms.define((term, 32), register)
+                frame.also.append((register, factor * int(step.value)))
             self.loops.append(frame)
             self.block(node.body)
             self.loops.pop()
         self.diverged = True
 
+    def _before_loop(self, body: Block) -> None:
+        """Compute what is dear and the same in every round."""
+        for term in invariants(body, self.indices, lambda name: self.terms.lookup_variable(name) is not None):
+            self.terms.value(term, 64 if self.terms.width(term) == 64 else 32)
+
+    def _start(self, factor: int, start: Reg | Imm) -> Reg:
+        """A register with a product of the counter as it is in the first round; rounds add to it."""
+        if isinstance(start, Imm):
+            return self.k.op("mov.b32", int(start.value) * factor)
+        return self.k.op("mul.lo.s32", start, factor)
+
     def _repeat(self, node: Repeat) -> None:
+        self._before_loop((*node.head, *node.body))
         with self.k.loop("while") as frame, self.scoped():
             self.block(node.head)
             if node.condition is not None:

@@ -339,7 +339,7 @@ class Lowerer:
             active = active.knowing(s.loop_var) if agreed else replace(active, data_dependent=True)
         inner = self._inside(place, s.body, active, self.scalars.written(s))
         inner.unrolled = False
-        limits = dtype_range(s.loop_var.dtype)
+        limits = dtype_range(s.loop_var.dtype) if fact is None else (fact.low, fact.high)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
         inner.ranges[s.loop_var] = self.ranges[s.loop_var] = limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tirx_eq.errors import PtxError
 from tirx_eq.ptx.emit import Emitter
@@ -43,13 +43,17 @@ class Arms:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop being built: branch targets and exits.  ``index`` is the counter of a counted loop."""
+    """A loop being built: branch targets and exits.
+
+    ``index`` is the counter of a counted loop; ``also`` are 32-bit registers that grow with it, each with by how much.
+    """
 
     flow: ControlFlow
     head: Label
     again: Label
     exit: Label
     index: Reg | None = None
+    also: list[tuple[Reg, int]] = field(default_factory=list)
 
     def break_if(self, condition: Reg | Not) -> None:
         """Leave the loop where ``condition`` holds."""
@@ -124,6 +128,8 @@ class ControlFlow(Emitter):
         yield loop
         self.place(loop.again)
         self.emit(f"add.{type}", index, index, step)
+        for register, growth in loop.also:
+            self.emit("add.s32", register, register, growth)
         self.emit("bra", loop.head, pred=self.op(f"setp.lt.{type}", index, stop))
         self.place(loop.exit)
 
