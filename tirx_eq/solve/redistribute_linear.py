@@ -34,30 +34,37 @@ MAX_CHOICES = 64
 
 @dataclass(frozen=True)
 class LinearForm:
-    """``held[t, s] = constant ^ columns`` of a distribution: element vectors per thread bit and slot bit."""
+    """``held[t, first + s] = constant ^ columns`` of a distribution: element vectors per thread bit and slot bit.
+
+    Slots before ``first`` and after the last are empty in all threads.
+    """
 
     constant: int
     threads: tuple[int, ...]
     slots: tuple[int, ...]
     bits: int  # element index bits
+    first: int = 0
 
 
 def linear_form(d: Distribution) -> LinearForm | None:
-    """The linear form, or None: extents that aren't powers of two, empty slots, digits that carry."""
-    t, s = d.held.shape
-    if t & (t - 1) or s & (s - 1) or d.size & (d.size - 1) or (d.held < 0).any():
+    """The linear form, or None: extents that aren't powers of two, slots that are empty in some threads, digits that carry."""
+    used = np.flatnonzero((d.held >= 0).any(axis=0))
+    first, last = int(used[0]), int(used[-1])
+    held = d.held[:, first : last + 1]
+    t, s = held.shape
+    if t & (t - 1) or s & (s - 1) or d.size & (d.size - 1) or (held < 0).any():
         return None
-    constant = int(d.held[0, 0])
-    threads = tuple(int(d.held[1 << j, 0]) ^ constant for j in range(t.bit_length() - 1))
-    slots = tuple(int(d.held[0, 1 << i]) ^ constant for i in range(s.bit_length() - 1))
+    constant = int(held[0, 0])
+    threads = tuple(int(held[1 << j, 0]) ^ constant for j in range(t.bit_length() - 1))
+    slots = tuple(int(held[0, 1 << i]) ^ constant for i in range(s.bit_length() - 1))
     expected = np.full((t, s), constant, dtype=np.int64)
     for j, c in enumerate(threads):
         expected ^= (np.arange(t)[:, None] >> j & 1) * c
     for i, c in enumerate(slots):
         expected ^= (np.arange(s)[None, :] >> i & 1) * c
-    if (expected != d.held).any():
+    if (expected != held).any():
         return None
-    return LinearForm(constant, threads, slots, d.size.bit_length() - 1)
+    return LinearForm(constant, threads, slots, d.size.bit_length() - 1, first)
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class Transfer:
     thread_t: tuple[int, ...]
     start_s: int
     start_t: int
+    first_s: int = 0  # the number of the source's first slot
+    first_d: int = 0
 
 
 def transfer(src: LinearForm, dst: LinearForm) -> Transfer | None:
@@ -93,7 +102,7 @@ def transfer(src: LinearForm, dst: LinearForm) -> Transfer | None:
     start = nearest(src.constant ^ dst.constant, 0)
     return Transfer(
         tuple(s for s, _ in slots), tuple(t for _, t in slots), tuple(s for s, _ in threads), tuple(t for _, t in threads),
-        *start,
+        *start, src.first, dst.first,
     )  # fmt: skip
 
 
@@ -252,7 +261,7 @@ def shuffle_plan(src: Distribution, dst: Distribution, form: Rounds) -> Plan:
         """The transport word of a source slot: its elements along U."""
         wanted: list[tuple[int, int] | None] = [None] * 4
         for u, d in enumerate(span(form.together)):
-            s = slot ^ apply(way.slot_s, d)
+            s = way.first_s + (slot ^ apply(way.slot_s, d))
             for byte in range(size):
                 wanted[u * size + byte] = (s // per_word, s % per_word * size + byte)
         word = b.gather(wanted)
@@ -288,10 +297,13 @@ def shuffle_plan(src: Distribution, dst: Distribution, form: Rounds) -> Plan:
 
     split = Solver([*form.rounds, *form.together])
     outputs: list[int | None] = []
-    for first in range(0, 1 << form.slots, per_word):
+    for first in range(0, dst.words * per_word, per_word):
         parts: list[tuple[int, int] | None] = [None] * 4
-        for e in range(min(per_word, 1 << form.slots)):
-            x = split.solve(reduce_by(form.merged, first + e))
+        for e in range(per_word):
+            slot = first + e - way.first_d
+            if not 0 <= slot < 1 << form.slots:
+                continue
+            x = split.solve(reduce_by(form.merged, slot))
             assert x is not None
             d, u = apply(form.rounds, x & ((1 << len(form.rounds)) - 1)), x >> len(form.rounds)
             for byte in range(size):

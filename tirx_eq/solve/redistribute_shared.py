@@ -201,6 +201,7 @@ def _plan(
         for word in words:
             wanted: list[tuple[int, int] | None] = [None] * 4
             for i, slot in enumerate(word):
+                slot += store.form.first
                 for k in range(size):
                     wanted[i * size + k] = (slot // per_word, slot % per_word * size + k)
             value = b.gather(wanted)
@@ -231,10 +232,13 @@ def _plan(
     copies = echelon(Solver(load.form.slots).kernel)
     by_copy = {reduce_by(copies, s): v for s, v in found.items()}
     outputs: list[int | None] = []
-    for first in range(0, 1 << len(load.form.slots), per_word):
+    for first in range(0, dst.words * per_word, per_word):
         parts: list[tuple[int, int] | None] = [None] * 4
-        for e in range(min(per_word, 1 << len(load.form.slots))):
-            value, byte = by_copy[reduce_by(copies, first + e)]
+        for e in range(per_word):
+            slot = first + e - load.form.first
+            if not 0 <= slot < 1 << len(load.form.slots):
+                continue
+            value, byte = by_copy[reduce_by(copies, slot)]
             for k in range(size):
                 parts[e * size + k] = (value, byte + k)
         outputs.append(b.gather(parts))
