@@ -189,8 +189,8 @@ BITS = {8: "uint8", 16: "float16", 32: "float32"}
 
 @st.composite
 def distributions(draw, count):
-    """``count`` layouts of one warp with the same elements: bits dealt to lanes and slots in any order, slots swizzled by
-    none or copies in lanes that are left over."""
+    """``count`` layouts of one warp with the same elements: bits dealt to lanes and slots in any order, copies in the lanes
+    that are left over and sometimes in slots."""
     slots = draw(st.integers(0, 3))
     lanes = [draw(st.integers(3, 5)) for _ in range(count)]
     elements = max(lanes) + slots
@@ -198,8 +198,9 @@ def distributions(draw, count):
     for n in lanes:
         places = [("lane", 1 << i) for i in range(n)] + [("slot", 1 << i) for i in range(elements - n)]
         order = draw(st.permutations(places))
-        shard = tuple(Iter(2, stride, laneid if kind == "lane" else "m") for kind, stride in order) or (Iter(1, 1),)
-        copies = tuple(Iter(2, 1 << i, laneid) for i in range(n, 5))
+        twice = draw(st.booleans())  # every element in two slots
+        shard = tuple(Iter(2, stride, laneid) if kind == "lane" else Iter(2, stride << twice) for kind, stride in order)
+        copies = tuple(Iter(2, 1 << i, laneid) for i in range(n, 5)) + ((Iter(2, 1),) if twice else ())
         made.append(TileLayout(shard, copies))
     return made
 

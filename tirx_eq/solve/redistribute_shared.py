@@ -103,8 +103,9 @@ def _sides(form: LinearForm, low: Sequence[int], size: int, store: bool) -> Iter
         matrix = _side(form, low, size, store, "matrix")
         if matrix.width == 4 and not matrix.guard:
             yield matrix
-    if size == 2 and tuple(low) == form.threads[2:5] and form.slots:
-        trans = _side(form, form.slots[:1], size, store, "trans")
+    inner = [v for v in form.slots if v][:1]
+    if size == 2 and tuple(low) == form.threads[2:5] and inner and rank([*low, *inner]) == 4:
+        trans = _side(form, inner, size, store, "trans")
         if trans.width == 4 and not trans.guard:
             yield trans
     if size == 1 and tuple(low[:3]) == form.threads[2:5] and len(low) == 4:
