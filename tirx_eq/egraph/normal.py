@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import gcd
 from typing import Any
 
 from .cost import is_pow2
@@ -306,6 +307,10 @@ class Normal:
             return constant(decided)
         if a == b:
             return constant(1 if key[0] in ("Le", "Eq") else 0)
+        if a[1] and b[1]:
+            decided, a, b = _cancelled(str(key[0]), a, b)
+            if decided is not None:
+                return constant(decided)
         return self.linear.atom(0, 1, 1, key[0], self.linear.build(a), self.linear.build(b))
 
     def logic(self, key: Any) -> Form:
@@ -354,6 +359,30 @@ class Normal:
             if bh > 62:
                 low, high = -(1 << 80), 1 << 80
         return self.linear.atom(low, high, 1, op, self.linear.build(a), self.linear.build(b))
+
+
+def _cancelled(op: str, a: Form, b: Form) -> tuple[int | None, Form, Form]:
+    """Two sides of a comparison without what they have in common, if that is no dearer; or what it decides."""
+    shared = dict(a[1]).keys() & dict(b[1]).keys()
+    c, terms = add(a, scale(b, -1))
+    if not shared or not terms:
+        return None, a, b
+    g = gcd(*[k for _, k in terms])
+    if op in ("Eq", "Ne") and c % g:
+        return int(op == "Ne"), a, b
+    # c + g*x < 0  iff  x < ceil(-c / g);  <= 0 iff x <= floor(-c / g)
+    bound = -(c // g) if op == "Lt" else -c // g
+    left = (0, tuple([(atom, k // g) for atom, k in terms if k > 0]))
+    right = (bound, tuple([(atom, -k // g) for atom, k in terms if k < 0]))
+    if not left[1]:  # the smaller number of operations: move the constant where it stands alone
+        left, right = (-bound, ()), (0, right[1])
+    return (None, left, right) if _price(left) + _price(right) <= _price(a) + _price(b) else (None, a, b)
+
+
+def _price(f: Form) -> int:
+    """About what the sum costs: its products and additions."""
+    products = sum([0 if k == 1 else 1 if is_pow2(abs(k)) else 4 for _, k in f[1]])
+    return products + max(len(f[1]) - 1, 0) + (f[0] != 0 and bool(f[1]))
 
 
 def _shrink(f: Form, k: int) -> Form:
