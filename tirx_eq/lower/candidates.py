@@ -6,7 +6,7 @@ run in one e-graph for the whole kernel; the cheapest candidate of each class is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ from .conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from .context import CallContext
 from .machine import Price
 from .operations import FAMILIES
+from .selection import Option, select
 from .variants import VARIANTS
 
 LOWER_FILES = (
@@ -90,7 +91,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was decided for one call: the chosen candidate, all candidates (cheapest first), and rejections per rule."""
+    """What was decided for one call: the chosen candidate, all candidates (cheapest first), and rejections per rule.
+
+    The chosen one needn't be the first: what it shares with other calls of the kernel may make up for its price.
+    """
 
     context: CallContext
     chosen: Candidate
@@ -205,7 +209,25 @@ def choose(contexts: Sequence[CallContext]) -> list[Choice]:
         tables["holds"] += [(c.index, name) for name, reason in facts.holds.items() if reason is None]
         tables["holds-at"] += [(c.index, n, v) for (n, v), reason in facts.holds_at.items() if reason is None]
     found = _saturate(tables)
-    return [_pick(c, found.get(c.index, []), rejected[c.index]) for c in contexts]
+    legal = [_candidates(c, found.get(c.index, []), rejected[c.index]) for c in contexts]
+    return [
+        Choice(c, ks[k], tuple(ks), rejected[c.index]) for c, ks, k in zip(contexts, legal, _select(contexts, legal))
+    ]
+
+
+def _select(contexts: Sequence[CallContext], legal: Sequence[Sequence[Candidate]]) -> list[int]:
+    """The candidate to take for each call: the least sum over the kernel, what calls have in common being paid once."""
+    shared: dict[Hashable, float] = {}
+    options = []
+    for c, candidates in zip(contexts, legal):
+        of_call = []
+        for k in candidates:
+            shares = VARIANTS[k.node].shares
+            found = shares(c, k.values) if shares is not None else {}
+            shared.update(found)
+            of_call.append(Option(k.cycles, frozenset(found)))
+        options.append(of_call)
+    return select(options, shared)
 
 
 def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
@@ -248,9 +270,10 @@ def _saturate(tables: dict[str, list[tuple[int | str, ...]]]) -> dict[int, list[
     return found
 
 
-def _pick(
+def _candidates(
     c: CallContext, nodes: list[tuple[str, tuple[int, ...]]], rejected: dict[str, tuple[Rejection, ...]]
-) -> Choice:
+) -> list[Candidate]:
+    """The legal candidates of a call, cheapest first; raises NoCandidate if there is none."""
     allowed = {p.node: p for p in _applicable(c, lowering_rules())}
     candidates = [
         Candidate(allowed[op].variant, allowed[op].rule.name, op, values, VARIANTS[op].price(c, values))
@@ -260,7 +283,7 @@ def _pick(
     if not candidates:
         raise _no_candidate(c, rejected)
     candidates.sort(key=lambda k: (k.cycles, k.node, tuple(-v for v in k.values)))
-    return Choice(c, candidates[0], tuple(candidates), rejected)
+    return candidates
 
 
 class NoCandidate(LoweringError):

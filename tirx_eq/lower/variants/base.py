@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from ...errors import LoweringError
@@ -23,7 +23,8 @@ class Variant:
 
     ``parameters`` names the e-node's arguments after the call number; ``price`` and ``emit`` get them as a tuple.
     ``config`` are the keys of the call's config that it reads; ``show`` spells the parameters for reports; ``equation``
-    is what the emitted program is proved by.
+    is what the emitted program is proved by.  ``shares`` are things that several calls may have in common and that are paid
+    once for the kernel, each with its price in cycles.
     """
 
     node: str
@@ -33,6 +34,7 @@ class Variant:
     config: tuple[str, ...] = ()
     show: Callable[[tuple[int, ...]], str] | None = None
     equation: Equation = movement
+    shares: Callable[[CallContext, tuple[int, ...]], dict[Hashable, float]] | None = None
 
     def describe(self, values: Sequence[int]) -> str:
         """The node with its parameters, for reports: ``MemoryCopy(bytes=16)``."""

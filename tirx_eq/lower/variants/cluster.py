@@ -19,7 +19,7 @@ from ..machine import Price
 from ..program import Block, Index, Instruction, Memory, Node, Temp, instruction
 from ..storage import at_rank
 from .base import Variant, constant_bytes, word_of
-from .tensor_copy import box_of, planned_copies
+from .tensor_copy import box_of, planned_copies, tensor_maps_of
 
 
 def emit_multicast(c: CallContext, parameters: tuple[int, ...]) -> Block:
@@ -133,9 +133,9 @@ def price_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 CLUSTER_COPIES = (
     Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask"),
-            equation=shared_load_equation),
+            equation=shared_load_equation, shares=tensor_maps_of),
     Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask"),
-            equation=shared_load_equation),
+            equation=shared_load_equation, shares=tensor_maps_of),
     Variant("PeerCopy", ("bytes",), price_bulk, emit_bulk, ("mbar", "remote_cta_id"), equation=peer_equation),
     Variant("PeerStore", ("bytes",), price_remote_store, emit_remote_store, ("mbar", "remote_cta_id"), equation=peer_equation),
 )  # fmt: skip

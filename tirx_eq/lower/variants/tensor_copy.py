@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from ...errors import LoweringError
 from ...ir import const
 from ..conditions.cluster import barrier_of
@@ -11,6 +13,8 @@ from ..machine import Price
 from ..program import Block, Box, If, Memory, Node, instruction
 from .base import Variant
 from .copy import price_memory_copy, vector_steps
+
+MAP_BYTES = 128  # of a CUtensorMap
 
 
 def emit_async_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
@@ -78,6 +82,11 @@ def box_of(c: CallContext, copy: TensorCopy) -> Box:
     return Box(copy.map, tuple(c.resolve(const(e)) for e in copy.coords))
 
 
+def tensor_maps_of(c: CallContext, parameters: tuple[int, ...]) -> dict[Hashable, float]:
+    """The tensor maps of a call's boxes: a descriptor is a parameter of the kernel, fetched once through the L2 cache."""
+    return {copy.map: Price(issue=2, sectors=MAP_BYTES / 32).cycles() for copy in planned_copies(c, parameters[0])}
+
+
 def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     """One instruction per box; the copy engine writes 128 bytes per cycle and moves whole sectors."""
     copies = planned_copies(c, parameters[0])
@@ -87,6 +96,6 @@ def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 ASYNC_COPIES = (
     Variant("AsyncCopy", ("bytes",), price_async_copy, emit_async_copy, ("vec_len",)),
-    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group")),
-    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group",)),
+    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group"), shares=tensor_maps_of),
+    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group",), shares=tensor_maps_of),
 )
