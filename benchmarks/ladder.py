@@ -29,7 +29,7 @@ LADDER: tuple[tuple[int, str, str, tuple[tuple[str, str], ...]], ...] = (
     (5, "gemm_software_pipeline", "integers", (("M, N, K = 256, 256, 256", "M, N, K = 1024, 512, 1024"),)),
     (6, "gemm_persistent", "integers", (("M, N, K = 384, 256, 192", "M, N, K = 1024, 1024, 768"),)),
     (7, "gemm_warp_roles", "integers", (("M, N, K = 384, 256, 256", "M, N, K = 1024, 1024, 1024"),)),
-    (8, "gemm_cluster", "integers", (("M, N, K = 768, 256, 256", "M, N, K = 1536, 1024, 1024"),)),
+    (8, "gemm_cluster", "integers", (("M, N, K = 768, 256, 256", "M, N, K = 768, 512, 512"),)),
     (9, "gemm_two_consumers", "integers", (("M, N, K = 512, 256, 256", "M, N, K = 1024, 1024, 1024"),)),
     (10, "gemm_nvfp4", "random", (("M, N, K = 128, 256, 768", "M, N, K = 512, 512, 4096"),)),
     (11, "gemm_fp8_blockwise", "random", (("M, N, K = 128, 256, 640", "M, N, K = 256, 512, 2048"),)),

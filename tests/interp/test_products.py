@@ -149,6 +149,21 @@ def test_a_pair_of_ctas_shares_the_rows_of_b():
     assert np.array_equal(run(kernel, a, b, zeros((256, 64)))["C"], a.astype(float) @ b.astype(float).T)
 
 
+def test_two_warps_multiply_at_once():
+    """Each warp its own rows; both reach the call in one step."""
+
+    @T.prim_func
+    def kernel(A: T.Buffer((16, 8), "float16"), C: T.Buffer((16, 8), "float32")):
+        T.device_entry()
+        t = T.thread_id([64])
+        w = T.warp_id([2])
+        if t % 32 == 0:
+            Tx.gemm_async(C[w * 8 : w * 8 + 8, :], A[w * 8 : w * 8 + 8, :], A[0:8, :])
+
+    a = whole((16, 8), "float16")
+    assert np.array_equal(run(kernel, a, zeros((16, 8)))["C"], a.astype(float) @ a[:8].astype(float).T)
+
+
 def test_gemm_async_by_every_thread_is_refused():
     @T.prim_func
     def kernel(A: T.Buffer((8, 8), "float16"), C: T.Buffer((8, 8), "float32")):

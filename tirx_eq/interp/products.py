@@ -11,7 +11,7 @@ from ..ir import dtype as dt
 from . import noise, values
 from .access import Units
 from .faults import InterpreterError
-from .tile import Run
+from .tile import Run, run_tile
 
 Array = Any
 
@@ -97,6 +97,9 @@ def gemm_async(run: Run) -> None:
     """
     call, units = run.call, run.units
     group = int(getattr(call.config.get("cta_group", 1), "value", call.config.get("cta_group", 1)) or 1)
+    if len(np.unique(units.rows)) != units.count and len(np.unique(units.first // 32)) == units.count:
+        _one_after_another(run)  # different warps of a CTA, each with its product
+        return
     if len(np.unique(units.rows)) != units.count:
         raise InterpreterError(
             f"gemm_async is executed by {units.count} units of {call.scope.kind} scope, so several times per CTA",
@@ -111,6 +114,15 @@ def gemm_async(run: Run) -> None:
     results = [_value(run, mine, pair) for mine in pair]
     for mine, value in zip(pair, results):
         _store(run, mine, value)
+
+
+def _one_after_another(run: Run) -> None:
+    """The call by one unit of each CTA at a time."""
+    units = run.units
+    turn = np.array([np.count_nonzero(units.rows[:k] == row) for k, row in enumerate(units.rows)])
+    for k in range(int(turn.max()) + 1):
+        mine = np.isin(units.unit, np.flatnonzero(turn == k))
+        run_tile(run.m, run.call, units.threads[mine])
 
 
 def _product(run: Run, units: Units, b_units: list[Units]) -> None:
