@@ -5,13 +5,16 @@ The bound is derived in the example: f16 (or bf16) roundings of the probabilitie
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 from tirx_eq.cli.run import execute
+from tirx_eq.errors import LoweringError
 from tirx_eq.ir import PrimFunc
 from tirx_eq.ir import dtype as dt
-from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.kernel import Kernel, compile_function
 from tirx_eq.ptx.ptxas import find_tool
 from tirx_eq.script import parse_source
 
@@ -52,10 +55,16 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, unit: float) -> tuple
     return exact, (unit + 2.0**-15) * (weights @ np.abs(v)) + unit * np.abs(exact) + tiny
 
 
-def error(func: PrimFunc, policy: str = "late", unit: float = 2.0**-11) -> float:
+@cache
+def compiled() -> Kernel:
+    """The example, compiled once."""
+    return compile_function(example("attention"))
+
+
+def error(func: PrimFunc, policy: str = "late", unit: float = 2.0**-11, made: Kernel | None = None) -> float:
     """The largest error in units of the bound."""
     given = inputs(func)
-    result = compile_function(func).simulate(*given, np.zeros_like(given[0]), policy=policy)
+    result = (made or compile_function(func)).simulate(*given, np.zeros_like(given[0]), policy=policy)
     assert not result.faults, [str(f) for f in result.faults][:3]
     exact, bound = attention(*given, unit)
     return float(np.max(np.abs(result.arrays["O"].astype(np.float64) - exact) / bound))
@@ -63,7 +72,7 @@ def error(func: PrimFunc, policy: str = "late", unit: float = 2.0**-11) -> float
 
 @pytest.mark.parametrize("policy", ["late", "early", "random"])
 def test_the_result(policy):
-    assert error(example("attention"), policy) <= 1
+    assert error(example("attention"), policy, made=compiled()) <= 1
 
 
 def test_heads_of_128():
@@ -74,9 +83,8 @@ def test_bfloat16():
     assert error(variant(SHORT, ('"float16"', '"bfloat16"')), unit=2.0**-8) <= 1
 
 
-@pytest.mark.parametrize("kind", ["integers", "random"])
-def test_the_interpreter_agrees(kind):
-    outcome = execute(variant(SHORT), kind=kind)
+def test_the_interpreter_agrees():
+    outcome = execute(variant(SHORT), kind="random")
     assert outcome.good and not outcome.warnings
     assert [c.name for c in outcome.comparisons if c.changed] == ["O"]
 
@@ -94,7 +102,7 @@ def test_large_scores_overflow_nothing():
 
 @needs_ptxas
 def test_nothing_spills():
-    made = compile_function(example("attention")).assemble()
+    made = compiled().assemble()
     assert made.spill_stores == made.spill_loads == made.stack == 0
     assert made.registers <= 200  # 65,536 registers among 320 threads
 
@@ -107,8 +115,13 @@ def test_nothing_spills():
 ])  # fmt: skip
 def test_each_wait_is_needed(dropped, fault):
     """Without the wait for the probabilities the products run ahead by two phases, and the next wait never ends."""
-    func = variant((dropped, ""))
-    result = compile_function(func).simulate(*inputs(func), np.zeros((2, 256, 64), np.float16), policy="early")
+    func = variant((SHAPE, "HEADS, QUERIES, KEYS, DEPTH = 1, 256, 384, 64"), (dropped, ""))
+    try:
+        made = compile_function(func)
+    except LoweringError as refused:  # what is certain from the program's text
+        assert fault == "race" and "wait" in str(refused)
+        return
+    result = made.simulate(*inputs(func), np.zeros((1, 256, 64), np.float16), policy="early")
     assert fault in {f.kind for f in result.faults}, {f.kind for f in result.faults}
 
 
