@@ -13,15 +13,16 @@ from ..errors import Span
 from ..ir import Call, PrimFunc, post_order_visit
 from ..ir import dtype as dt
 from ..ir.linear import linear_form
-from ..layout import ComposeLayout, Layout, OpenLayout, SwizzleLayout
+from ..layout import ComposeLayout, Iter, Layout, OpenLayout, SwizzleLayout, TileLayout
 from ..lower.candidates import Premises
 from ..lower.operations import FAMILIES
 from ..lower.storage import MAX_SHARED, const_shape
 from ..ptx.swizzle_modes import SWIZZLES
 from . import constraints as rules
-from .evaluate import CallTable
-from .families import element_swizzle, number, row_major, same_places
+from .evaluate import CallTable, OpenOperand
+from .families import element_swizzle, mma_fragments, number, row_major, same_places
 from .meaning import Reading
+from .requirements import WARP_AXES
 from .scalars import ScalarTable
 from .unknowns import Unknown, Wanted
 
@@ -302,6 +303,8 @@ def bind_calls(
         if table.unknowns:
             first = {u: next(iter(domains[u])) for u in table.unknowns}
             trials = [first, *({**first, u: w} for u in table.unknowns for w in domains[u])]
+            if table.context.op == "gemm":
+                out += _lanes_of_fragments(table, unknowns)
             possible = [p for p in table.rules if _possible(table, p, first)]
             if len(possible) == 1:
                 out += _parts(table, possible[0], trials, unknowns)
@@ -337,6 +340,37 @@ def _parts(
         cls = next((_BY_CONDITION[n] for n in p.holds_at if n in _BY_CONDITION), _class_of(table))
         out.append(_bound(table, cls, needs, unknowns, p.holds_at, lambda a: _some_value(table, p, a)))
     return out
+
+
+def _lanes_of_fragments(table: CallTable, unknowns: Sequence[Unknown]) -> list[Bound]:
+    """What mma.sync asks of each operand by itself: which lane has which element, in whatever registers."""
+    c = table.context
+    out: list[Bound] = []
+    for name, opened in table.opened.items():
+        o = c.operands[name]
+        if o.root.space != "local" or c.scope not in WARP_AXES:
+            continue
+        shape = const_shape(o.buffer)
+        family = mma_fragments(shape, o.bits, c.participants // 32, WARP_AXES[c.scope])
+        allowed = {_lanes(f) for f in family}
+
+        def test(at: Assignment, opened: OpenOperand = opened, allowed: set[Layout] = allowed) -> str | None:
+            mine = opened.layout_of(at[opened.unknown])
+            if isinstance(mine, str):
+                return mine
+            return None if _lanes(mine) in allowed else "its lanes hold other elements than a fragment's"
+
+        constraint = rules.MatrixFragment((o.buffer.name,), c.span, c.op, c.scope, c.index, ("lanes as in a fragment",))
+        out.append(Bound(constraint, (opened.unknown,), test))
+    return out
+
+
+def _lanes(layout: Layout) -> Layout:
+    """A layout of registers without the registers: which threads have an element."""
+    if not isinstance(layout, TileLayout):
+        return layout
+    shard = tuple(i if i.axis.is_thread() else Iter(i.extent, 0) for i in layout.shard)
+    return TileLayout(shard, tuple(i for i in layout.replica if i.axis.is_thread())).canonicalize()
 
 
 def _some_value(table: CallTable, p: Premises, at: Assignment) -> str | None:

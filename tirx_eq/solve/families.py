@@ -243,20 +243,33 @@ def fragments(shape: Sequence[int], dtype: str) -> list[Layout]:
     return unique(made)
 
 
-def mma_fragments(shape: Sequence[int], bits: int) -> list[Layout]:
-    """Accumulator and operand fragments of ``mma.m16n8k*`` (PTX ISA 9.7.15.5), tiled over the last two dimensions: lane
-    4·(row % 8) + column // v holds v neighbours of a row, rows 8 apart in further registers."""
-    if len(shape) < 2 or bits not in (8, 16, 32):
+def mma_fragments(shape: Sequence[int], bits: int, warps: int = 1, axis: str = "") -> list[Layout]:
+    """Fragments of ``mma.sync`` (PTX ISA 9.7.15.5) tiled over two dimensions, either of them along the lanes' groups of four.
+
+    A and D: row r is with lanes 4·(r % 8) to + 3, rows 8 apart in further registers, each lane ``v`` neighbours of a row; B
+    the same without the second half of rows.  ``warps`` on ``axis`` share out the rows (A and D), or all hold all (B).
+    """
+    real = [d for d, e in enumerate(shape) if e != 1]
+    if len(real) != 2 or bits not in (8, 16, 32):
         return []
-    rows, columns = shape[-2:]
     made: list[Layout] = []
-    for v in dict.fromkeys((2, 32 // bits)):
-        if rows % 8 or columns % (4 * v) or prod(shape[:-2]) != 1:
-            continue
-        parts = columns // (4 * v)
-        digits = [Iter(rows // 8, v * parts), Iter(8, 4, Axis.get("laneid")), Iter(parts, v), Iter(4, 1, Axis.get("laneid")),
-                  Iter(v, 1)]  # fmt: skip
-        made.append(TileLayout(tuple(i for i in digits if i.extent != 1)))
+    for along in (real[1], real[0]):
+        rows, columns = shape[real[0] if along == real[1] else real[1]], shape[along]
+        for v in dict.fromkeys((2, max(1, 32 // bits), 1)):
+            if columns % (4 * v):
+                continue
+            parts = columns // (4 * v)
+            for halves, split in ((2, warps), (1, 1)):
+                if rows % (8 * halves * split):
+                    continue
+                lanes = Axis.get("laneid")
+                across = [Iter(rows // (8 * halves * split), halves * v * parts), Iter(halves, v), Iter(8, 4, lanes)]
+                if split > 1:
+                    across.insert(0, Iter(split, 1, Axis.get(axis)))
+                down = [Iter(parts, halves * v), Iter(4, 1, lanes), Iter(v, 1)]
+                digits = [*across, *down] if along == real[1] else [*down, *across]
+                copies = (Iter(warps, 1, Axis.get(axis)),) if split < warps else ()
+                made.append(TileLayout(tuple(i for i in digits if i.extent != 1), copies))
     return unique(made)
 
 

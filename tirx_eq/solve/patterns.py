@@ -8,7 +8,8 @@ searched for (:func:`tirx_eq.solve.best_layout.best_layout`).  What is found are
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
@@ -40,6 +41,7 @@ COMBINATIONS, PATTERNS = 12, 4
 CAPS = (16, 8, 4, 2)
 #: z3's budget for a free bit matrix.
 RLIMIT = 200_000
+_MATRICES = re.compile(r"(?:ld|st)matrix\b.*\.x([124])\b")
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class Way:
 
 def synthesised(
     u: Unknown, plain: Layout, tables: Sequence[CallTable], scalars: Sequence[ScalarTable],
-    domains: Sequence[Mapping[Layout, object]],
+    candidates_of: Callable[[int], Sequence[Layout]],
 ) -> list[Layout]:
-    """Layouts for an unknown whose users are ``tables`` and ``scalars``: the best for its patterns, per widest access."""
+    """Layouts for an unknown whose users are ``tables`` and ``scalars``: the best for its patterns, per widest access.
+
+    ``candidates_of``: the layouts that another unknown may have.
+    """
     shape = u.shape
-    ways = [list(_ways(t, u, plain, domains)) for t in tables]
+    ways = [list(_ways(t, u, plain, candidates_of)) for t in tables]
     elements = [a for s in scalars for a in _scalar_patterns(s, plain, shape)]
     made: list[Layout] = []
     done: set[tuple[WarpAccess, ...]] = set()
@@ -88,9 +93,11 @@ def synthesised(
     return made
 
 
-def _ways(t: CallTable, u: Unknown, plain: Layout, domains: Sequence[Mapping[Layout, object]]) -> Iterator[Way]:
+def _ways(
+    t: CallTable, u: Unknown, plain: Layout, candidates_of: Callable[[int], Sequence[Layout]]
+) -> Iterator[Way]:
     """Programs of a call when the unknown is row-major, under layouts of the other operands."""
-    sides = [[plain] if v == u.index else list(domains[v]) for v in t.unknowns]
+    sides = [[plain] if v == u.index else list(candidates_of(v)) for v in t.unknowns]
     for combination in islice(product(*sides), COMBINATIONS):
         at = dict(zip(t.unknowns, combination))
         for candidate in t.candidates(at):
@@ -131,13 +138,19 @@ def _way(c: CallContext, u: Unknown, candidate: Candidate) -> Way | None:
     widest = 0
     operand = next(o for o in c.operands.values() if o.root.name == MARKER)
     for opcode, memories in groups.items():
-        width = access_bytes(opcode)
+        matrices = _MATRICES.match(opcode)
+        try:
+            width = 16 if matrices else access_bytes(opcode)
+        except KeyError:
+            return None
         widest = max(widest, width)
         first = _elements(c, memories[0], operand)
         if first is None:
             return None
         vector = max(1, width * 8 // operand.bits)
-        accesses += _patterns(f"{c.op} {opcode}", first, c.active.mask, u.shape, vector, len(memories))
+        # The first 8 lanes of ldmatrix per matrix give addresses of rows of 16 bytes (PTX ISA 9.7.15.5.15).
+        mask = c.active.mask & (np.arange(len(c.active.mask)) % 32 < 8 * int(matrices[1])) if matrices else c.active.mask
+        accesses += _patterns(f"{c.op} {opcode}", first, mask, u.shape, vector, len(memories))
     price = dataclasses.replace(candidate.price, wavefronts=0.0)
     return Way(price.cycles(), widest, tuple(accesses)) if accesses else None
 

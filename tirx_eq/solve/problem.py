@@ -15,7 +15,7 @@ from .bindings import Bound, bind_calls, bind_storage
 from .erase import Declared, declared, rebuilt
 from .evaluate import CallTable, OpenOperand
 from .families import blocked, element_swizzle, number, plain_form, row_major, swizzled_tiles, unique
-from .meaning import Reading, read_meaning
+from .meaning import Reading, read_meaning, row_pieces
 from .patterns import synthesised
 from .requirements import RULES, Asked, by_engine
 from .scalars import ScalarTable
@@ -80,19 +80,18 @@ def build(func: PrimFunc, target: str) -> Problem:
     asked = _tables(problem, home)
     reading = read_meaning(unknowns, uses, _renamed(found, renamed))
     _propose(problem, asked, reading)
-    engines = {u.index for q, u, _ in asked if by_engine(q)}
     for k, s in enumerate(uses.scalars):
         if id(s.buffer) in home:
             u, m = home[id(s.buffer)]
             problem.scalars.append(ScalarTable(uses, s, u.index, m, uses.scalar_weights[k]))
         elif s.buffer.scope.startswith("shared"):
             problem.fixed.append(ScalarTable(uses, s, -1, None, uses.scalar_weights[k]))
-    _synthesise(problem, engines | {home[id(b)][0].index for b in uses.addressed if id(b) in home})
-    for u in problem.unknowns:  # what takes more storage comes last among equals
-        problem.domains[u.index] = dict(sorted(problem.domains[u.index].items(), key=lambda p: _extra(u, p[0])))
     addressed = {u.index: span for b, span in uses.addressed.items() if id(b) in home for u in (home[id(b)][0],)}
     problem.bounds += bind_storage(problem.unknowns, reading, addressed, problem.scalars, func, base)
     problem.bounds += bind_calls(problem.tables, problem.unknowns, problem.domains)
+    _synthesise(problem, {u.index for q, u, _ in asked if by_engine(q)} | set(addressed))
+    for u in problem.unknowns:  # what takes more storage comes last among equals
+        problem.domains[u.index] = dict(sorted(problem.domains[u.index].items(), key=lambda p: _extra(u, p[0])))
     return problem
 
 
@@ -168,7 +167,8 @@ def _propose(problem: Problem, asked: Sequence[tuple[Asked, Unknown, Member]], r
         first = False
     for u in problem.unknowns:
         if not domains[u.index]:
-            add(u, row_major(u.shape), "nothing else is asked")
+            spread = u.capacity is not None and u.size > u.capacity and u.size % u.capacity == 0
+            add(u, row_pieces(u) if spread else row_major(u.shape), "nothing else is asked")
     problem.domains = [{k: tuple(v) for k, v in d.items()} for d in domains]
 
 
@@ -196,6 +196,15 @@ def _said(u: Unknown) -> list[Layout]:
 
 def _synthesise(problem: Problem, given: set[int]) -> None:
     """Swizzles and paddings for shared buffers of which no engine and no instruction wants a format of its own."""
+    possible: dict[int, list[Layout]] = {}
+
+    def left(u: int) -> list[Layout]:
+        """Candidates of another unknown that the constraints on it alone leave."""
+        if u not in possible:
+            mine = [b for b in problem.bounds if b.unknowns == (u,)]
+            possible[u] = [w for w in problem.domains[u] if all(b.test({u: w}) is None for b in mine)]
+        return possible[u]
+
     for u in problem.unknowns:
         if u.space != "shared" or u.index in given or u.fixed is not None or u.size < SMALLEST:
             continue
@@ -203,7 +212,7 @@ def _synthesise(problem: Problem, given: set[int]) -> None:
             continue
         tables = [t for t in problem.tables if u.index in t.unknowns]
         scalars = [s for s in problem.scalars if s.unknown == u.index]
-        for layout in synthesised(u, row_major(u.shape), tables, scalars, problem.domains):
+        for layout in synthesised(u, row_major(u.shape), tables, scalars, left):
             if len(problem.domains[u.index]) < MAX_CANDIDATES:
                 problem.domains[u.index].setdefault(layout, ("swizzles and paddings for the access patterns",))
 

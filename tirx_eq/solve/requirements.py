@@ -39,6 +39,10 @@ LayoutsOf = Callable[[str], Sequence[Layout]]
 SCOPE_AXES: dict[str, str] = {"warp": "laneid", "warpgroup": "tid_in_wg", "cta": "tx"}
 
 
+#: scope -> the axis on which its warps are counted
+WARP_AXES: dict[str, str] = {"warp": "", "warpgroup": "wid_in_wg", "cta": "warpid"}
+
+
 @dataclass(frozen=True)
 class Asked:
     """An operand with an open layout: its call, its name there, elements of storage that each thread has (registers, None
@@ -179,9 +183,10 @@ def _distributed(q: Asked, of: LayoutsOf) -> Iterable[Layout]:
     if c.op in FAMILIES and FAMILIES[c.op] == "reduce" and q.name in c.call.signature.outputs and others:
         return  # follows from what is reduced
     widest = max((c.operands[n].bits for n in q.others()), default=q.operand.bits)
+    if c.op == "gemm":
+        yield from mma_fragments(q.shape, q.operand.bits, c.participants // 32, WARP_AXES[c.scope])
+        return
     yield from blocked(q.shape, c.participants, SCOPE_AXES[c.scope], q.held, min(widest, q.operand.bits))
-    if c.op in ("copy", "gemm", "cast") and c.scope == "warp":
-        yield from mma_fragments(q.shape, q.operand.bits)
 
 
 def _elementwise(q: Asked, of: LayoutsOf) -> Iterable[Layout]:
