@@ -17,14 +17,17 @@ def declared(func: ir.PrimFunc) -> Iterator[tuple[ir.Buffer, Any]]:
     """Every buffer with the statement that declares it (None for a parameter)."""
     for buffer in func.buffer_map.values():
         yield buffer, None
-    found: list[tuple[ir.Buffer, Any]] = []
+    found: dict[int, tuple[ir.Buffer, Any]] = {}
 
-    def look(node: Any) -> None:
-        if isinstance(node, (ir.AllocBuffer, ir.DeclBuffer)):
-            found.append((node.buffer, node))
+    class Statements(ir.StmtVisitor):
+        def visit(self, value: Any) -> None:
+            if not isinstance(value, ir.Expr) or isinstance(value, ir.Opaque):
+                super().visit(value)
+            if isinstance(value, (ir.AllocBuffer, ir.DeclBuffer)):
+                found[id(value)] = (value.buffer, value)
 
-    ir.post_order_visit(func.body, look)
-    yield from found
+    Statements().visit(func.body)
+    yield from found.values()
 
 
 def check(func: ir.PrimFunc, result: Audit) -> list[Finding]:

@@ -47,14 +47,12 @@ class _Functor:
 
     def visit(self, value: Any) -> Any:
         """Dispatch on the class of ``value``; members of tuples and dicts are visited, other values are leaves."""
+        handler = _HANDLERS.get(type(value))
+        if handler is not None:
+            return getattr(self, handler)(value)
         if isinstance(value, tuple):
             return self._visit_tuple(value)
-        if isinstance(value, dict):
-            return self._visit_dict(value)
-        if not is_node(value):
-            return self._leaf(value)
-        handler = _HANDLERS.get(type(value))
-        return getattr(self, handler)(value) if handler else self._leaf(value)
+        return self._visit_dict(value) if isinstance(value, dict) else self._leaf(value)
 
     __call__ = visit
 
@@ -177,13 +175,15 @@ def post_order_visit(root: Any, action: Callable[[Any], None]) -> None:
 
     class Walk(StmtVisitor):
         def visit(self, value: Any) -> None:
-            if is_node(value):
-                if id(value) in seen:
-                    return
-                seen.add(id(value))
+            if not is_node(value):
+                if isinstance(value, (tuple, dict)):
+                    super().visit(value)
+                return
+            if id(value) in seen:
+                return
+            seen.add(id(value))
             super().visit(value)
-            if is_node(value):
-                action(value)
+            action(value)
 
         __call__ = visit
 
