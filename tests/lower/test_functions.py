@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from tirx_eq.sim import simulate
 from .kernels import kernel
 
 COUNT = 1024
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SPECIAL = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 8388609.0, -8388609.0, 3.4e38, 1e-20, 1e-40,
     -1e-40, 1.2e-38, 100.0, -100.0, 88.0, -87.5, 104.0, 3e-39, np.inf, -np.inf, np.nan, 0.99999994, 1.0000001,
@@ -161,6 +164,18 @@ def test_a_cheaper_form_is_taken_where_it_is_accurate_enough():
             wanted = promised(function, result)
             assert wanted is None or form_of(function, result).accuracy.within(wanted)
         assert form_of(function).cost == min(f.cost for f in forms if (p := promised(function)) is None or f.accuracy.within(p))
+
+
+def test_the_page_has_the_promises():
+    page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for function, accuracy in ACCURACY.items():
+        if function == "rcp":
+            continue
+        (row,) = [r for r in rows if f"`{function}`" in r.split("|")[1]]
+        for number in (accuracy.relative, accuracy.absolute):
+            shown = "0" if number == 0 else f"2{str(round(np.log2(number))).translate(SUPERSCRIPT)}"
+            assert shown in row, (function, shown)
 
 
 def test_approximations_are_off():
