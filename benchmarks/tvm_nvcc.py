@@ -39,14 +39,17 @@ BARS = {"cold": (0.5, None), "registers": (1.0, None), "sass": (1.0, 0.9)}
 TARGET = "sm_100a"
 
 
-def source(name: str, size: int | None) -> str:
-    """The text of an example, with M, N and K of ``size`` where its kernel can have any."""
+def source(name: str, size: int | None, ctas: int | None = None) -> str:
+    """The text of an example, with M, N and K of ``size`` where its kernel can have any.
+
+    Persistent kernels get ``ctas`` CTAs (or clusters); by default as many as a B200 has SMs (148).
+    """
     text = (EXAMPLES / f"{name}.py").read_text()
     if size is not None:
         tiles = "1" not in re.findall(r"cta_id\(\[(\d+)\]\)", text)
         m = size if tiles else 128
         text = re.sub(r"^M, N, K = \d+, \d+, \d+", f"M, N, K = {m}, {m}, {size}", text, flags=re.MULTILINE)
-        name, count = ("CLUSTERS", 74) if "CLUSTERS" in text else ("CTAS", 148)  # a B200 has 148 SMs
+        name, count = ("CLUSTERS", ctas or 74) if "CLUSTERS" in text else ("CTAS", ctas or 148)
         text = re.sub(rf"^{name}, (\w+) = \d+", rf"{name}, \1 = {count}", text, flags=re.MULTILINE)
     return text
 

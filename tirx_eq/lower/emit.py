@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import LoweringError, TirxError
 from ..ir import Expr, Var
-from ..ir.index import Term, names
+from ..ir.index import Term
 from ..ptx.builder import Kernel
 from ..ptx.control import Loop as LoopFrame
 from ..ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
@@ -28,7 +28,6 @@ from .program import (
     Kept,
     Loop,
     Memory,
-    Node,
     Operand,
     Pointer,
     Repeat,
@@ -36,7 +35,6 @@ from .program import (
     Temp,
     Wait,
     Word,
-    walk,
 )  # fmt: skip
 from .shared import shared_address
 from .storage import Root
@@ -81,11 +79,9 @@ class Emitter:
         """Registers that every block may use: special registers, the shared block's address, pointer parameters."""
         used: set[str] = set()
         for s in self.indices.table.values():
-            used |= names(s.after)
-        for node in walk(program):
-            for e in self._leaf_exprs(node):
-                t = self.indices.term(e)
-                used |= names(t) if isinstance(t, tuple) else {t} if isinstance(t, str) else set()
+            used.update(self.indices.names_in(s.after))
+        for e in self.indices.roots(program):
+            used.update(self.indices.names_in(self.indices.term(e)))
         for name in sorted(used):
             source = self.indices.scope.sources[name]
             if not isinstance(source, Var):
@@ -101,9 +97,6 @@ class Emitter:
 
         for word in partly_written(program):
             self.k.emit(f"mov.b{word.array.word_bits}", self.word(word), 0)
-
-    def _leaf_exprs(self, node: Node) -> Iterator[Expr]:
-        yield from self.indices.roots((node,))
 
     def pointer(self, root: Root) -> Reg:
         """The global address in a pointer parameter, loaded where it is first needed in an enclosing block."""

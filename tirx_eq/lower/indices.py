@@ -41,6 +41,7 @@ class Indices:
     def __init__(self, program: Block, launch: Launch, storage: Storage, ranges: Mapping[Var, tuple[int, int]]) -> None:
         self.storage = storage
         self._terms: dict[int, tuple[Expr, Term]] = {}
+        self._names: dict[int, tuple[Term, tuple[str, ...]]] = {}
         self.scope = new_scope()
         launch.declare(self.scope)
         self.scope.name(shared_address(), SHARED_RANGE)
@@ -80,6 +81,14 @@ class Indices:
             self._terms[id(e)] = e, self.scope.term(e)
         return self._terms[id(e)][1]
 
+    def names_in(self, term: Term) -> tuple[str, ...]:
+        """The names in a term that :meth:`term` gave, sorted; looked for once."""
+        if not isinstance(term, tuple):
+            return (term,) if isinstance(term, str) else ()
+        if id(term) not in self._names:
+            self._names[id(term)] = term, tuple(sorted(names(term)))
+        return self._names[id(term)][1]
+
     def roots(self, program: Block) -> Iterator[Expr]:
         """Every index expression that the program's code needs."""
         for node in walk(program):
@@ -111,7 +120,7 @@ class Indices:
             yield from self.index_parts(self.storage.byte_offset(e.buffer, e.indices))
         elif is_index(e):
             term = self._read(e)
-            sources = [self.scope.sources[n] for n in sorted(names(term))]
+            sources = [self.scope.sources[n] for n in self.names_in(term)]
             yield e
             if sources != [e]:
                 for source in sources:

@@ -155,6 +155,15 @@ def _bits(c: CallContext) -> str | None:
 
 @holds_at("the registers hold what the shape moves")
 def _matches(c: CallContext, code: int) -> str | None:
+    # The repeat doesn't matter here.
+    key = ("moved by", transfer_of(code)[0].name, code >= PACKING)
+    if key not in c.memo:
+        c.memo[key] = _moved(c, code)
+    reason: str | None = c.memo[key]
+    return reason
+
+
+def _moved(c: CallContext, code: int) -> str | None:
     shape, _ = transfer_of(code)
     found = fragment(c, code >= PACKING)
     if isinstance(found, str):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ir import IntImm, Var
 from ...layout import default_layout
 from ...prove.validate import validate
@@ -32,7 +34,7 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     lanes = w * 8 // o.bits
     if o.size % lanes:
         return f"{o.size} elements are not a multiple of {lanes}"
-    if lanes == 1 or _within_rows(o, lanes):
+    if lanes == 1 or _within_rows(o, lanes) or _in_order(o, lanes):
         return None
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
@@ -45,6 +47,17 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
             where = f" at {verdict.counterexample}" if verdict.counterexample else ""
             return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
     return None
+
+
+def _in_order(o: Operand, lanes: int) -> bool:
+    """Whether the elements of every group follow one another, looked at one by one: for a region that begins where it does."""
+    if not all(isinstance(e, IntImm) for e in (o.buffer.elem_offset, *(r.min for r in o.region.region))) or o.bits < 8:
+        return False
+    places = o.places({})
+    if set(places) != {"byte"}:
+        return False
+    groups = places["byte"].reshape(-1, lanes)
+    return bool((groups == groups[:, :1] + np.arange(lanes) * (o.bits // 8)).all())
 
 
 def _within_rows(o: Operand, lanes: int) -> bool:
