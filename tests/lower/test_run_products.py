@@ -15,6 +15,7 @@ from tirx_eq.lower.mma_sync import MMA_KINDS
 from .kernels import kernel
 from .product_kernels import AXES, register_product
 from .test_equation import lowered, verdict
+from .test_equation import mutants as memory_mutants
 
 
 def whole(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
@@ -128,5 +129,68 @@ def test_every_mutant_breaks_the_equation(dtypes):
     assert verdict(choice, body, bodies, program, rest).status == "equal"
     found = list(mutants(body))
     assert len(found) >= 10
+    for what, mutant in found:
+        assert verdict(choice, mutant, bodies, program, rest).status == "different", what
+
+
+#: (A's dtype, D's) -> alpha and beta of a product from memory.
+FROM_MEMORY = {
+    ("float32", "float32"): (2.0, 1.0), ("float16", "float16"): (1.0, 0.0), ("int8", "int32"): (1, 1),
+    ("float64", "float64"): (1.0, 0.5), ("bfloat16", "float32"): (1.0, 1.0), ("int64", "int64"): (3, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "result"), FROM_MEMORY)
+@pytest.mark.parametrize("scope", ["thread", "warp", "wg", "cta"])
+def test_element_by_element(dtype, result, scope):
+    """Operands in memory, or in one thread's registers: multiplications and additions of single elements."""
+    alpha, beta = FROM_MEMORY[dtype, result]
+    guard = {"thread": "if tid == 0:\n    Tx", "warp": "if w == 0:\n    Tx.warp"}.get(scope, f"Tx.{scope}")
+    rest = f"False, True, {alpha}, {beta}"
+    func = kernel(
+        f"tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n{guard}.gemm(D[:, :], A[:, :], B[:, :], C[:, :], {rest})",
+        f'A: Tx.Buffer((8, 4), "{dtype}"), B: Tx.Buffer((8, 4), "{dtype}"), C: Tx.Buffer((8, 8), "{result}"), '
+        f'D: Tx.Buffer((8, 8), "{result}")',
+    )
+    arrays = [whole((8, 4), dtype, 0), whole((8, 4), dtype, 1), whole((8, 8), result, 2), whole((8, 8), result, 3)]
+    assert check(func, arrays, assemble=scope == "cta").chosen.node == "ProductFma"
+
+
+def test_products_of_one_thread():
+    func = kernel(
+        """
+tid = Tx.thread_id([32])
+a = Tx.alloc_local((2, 4), "float16")
+b = Tx.alloc_local((4, 2), "float16")
+c = Tx.alloc_local((2, 2), "float32")
+Tx.copy(a[:, :], A[tid, :, :])
+Tx.copy(b[:, :], B[tid, :, :])
+Tx.gemm(c[:, :], a[:, :], b[:, :], c[:, :])
+Tx.copy(D[tid, :, :], c[:, :])
+""",
+        'A: Tx.Buffer((32, 2, 4), "float16"), B: Tx.Buffer((32, 4, 2), "float16"), D: Tx.Buffer((32, 2, 2), "float32")',
+    )
+    rng = np.random.default_rng(4)
+    shapes = (((32, 2, 4), "float16"), ((32, 4, 2), "float16"), ((32, 2, 2), "float32"))
+    arrays = [rng.integers(-3, 4, s).astype(t) for s, t in shapes]
+    assert check(func, arrays).chosen.node == "ProductFma"
+
+
+def test_every_mutant_of_a_product_element_by_element_breaks_the_equation():
+    func = kernel(
+        "tid = Tx.thread_id([32])\nTx.cta.gemm(D[:, :], A[:, :], B[:, :], D[:, :], beta=2.0)",
+        'A: Tx.Buffer((4, 4), "float32"), B: Tx.Buffer((4, 8), "float32"), D: Tx.Buffer((4, 8), "float32")',
+    )
+    choices, bodies, program, rest = lowered(func)
+    (choice,) = choices
+    body = bodies[choice.context.index]
+    assert verdict(choice, body, bodies, program, rest).status == "equal"
+    found = list(memory_mutants(body))
+    for i, node in enumerate(body):
+        if node.opcode.startswith(("fma", "mul")):
+            d, a, _, *c = node.operands
+            nothing = dataclasses.replace(node, operands=(d, a, 0.0, *c))
+            found.append((f"{node.opcode} {i} of nothing", (*body[:i], nothing, *body[i + 1 :])))
+    assert len(found) > 10
     for what, mutant in found:
         assert verdict(choice, mutant, bodies, program, rest).status == "different", what

@@ -39,6 +39,10 @@ e = rd.view(16, 8, layout=TileLayout(S[(2, 8, 4, 2):(1, 4 @ laneid, 1 @ laneid, 
 l = rd.view(16, 8, layout=TileLayout(S[(16, 2, 4):(2 @ laneid, 1 @ laneid, 1)]))
 t = Tx.alloc_shared([16, 16], "float32")
 """
+TENSOR = """
+addr = Tx.alloc_shared([1], "uint32")
+tm = Tx.decl_buffer((128, 16), "float32", scope="tmem", allocated_addr=addr[0], layout=TileLayout(S[(128, 16):(1 @ TLane, 1 @ TCol)]))
+"""
 PRODUCT = MATRICES.format("float16")
 TWICE = LANES + """
 q = Tx.alloc_local((16,), "float16")
@@ -69,6 +73,11 @@ REGISTER_WITNESSES = {
     "product by five threads": of("if tid < 5:\n    Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
     "product by a cluster": of("Tx.cluster.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
     "product by a thread": of("Tx.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
+    "product of tensor memory": of(ONE + "Tx.warp.gemm(d[:, :], tm[0:16, 0:16], b[:, :], d[:, :])", PRODUCT + TENSOR),
+    "product of truth values": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("bool")),
+    "product by a factor from memory": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=t[0, 0])", PRODUCT),
+    "product element by element": of("Tx.cta.gemm(t[0:8, 0:8], t[8:16, 0:8], t[8:16, 8:16], t[0:8, 0:8])", PRODUCT),
+    "product in place": of(ONE + "Tx.warp.gemm(t[0:8, 0:8], t[0:8, 0:8], t[8:16, 0:8], t[0:8, 0:8])", PRODUCT),
     "product of shared memory": of(ONE + "Tx.warp.gemm(d[:, :], t[:, :], b[:, :], d[:, :])", PRODUCT),
     "product of float32": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("float32")),
     "twice the product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=2.0)", PRODUCT),

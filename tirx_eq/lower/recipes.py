@@ -173,6 +173,13 @@ def compute_dtype(op: str, dtype: str) -> str | None:
     return None
 
 
+def accumulator(dtype: str) -> str:
+    """The dtype in which sums, greatest and least values are formed: those of narrow types would round each time."""
+    if dt.bits(dtype) == 64:
+        return dtype
+    return "float32" if dtype in FLOATS else "uint32" if dtype.startswith("uint") else "int32"
+
+
 @dataclass(frozen=True)
 class Line:
     """One instruction of a recipe; operands are names, numbers, or tuples of names."""

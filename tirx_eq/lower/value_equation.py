@@ -22,6 +22,7 @@ from .holders import SCOPE_BITS, Held, held
 from .indices import Indices
 from .product import Product, plain, product_of
 from .program import Block, Word
+from .recipes import accumulator
 from .scope import new_scope
 from .symbols import (
     BITS,
@@ -82,11 +83,11 @@ class _Elements:
     keys: Array
 
 
-def value_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+def value_equation(c: CallContext, block: Block, indices: Indices, rounds: bool = False) -> Verdict:
     """Verdict on the value equation of a call of the map or reduce family."""
     total = 0
     for points in points_of(c, block, indices):
-        problem, count = _check(c, block, points)
+        problem, count = _check(c, block, points, rounds)
         total += count
         if problem is not None:
             return Verdict("different", "enumeration", counterexample=problem[1], detail=problem[0])
@@ -101,11 +102,16 @@ def product_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
     return value_equation(c, block, indices)
 
 
-def _check(c: CallContext, block: Block, points: Points) -> tuple[Problem | None, int]:
+def rounded_product_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """The same where sums are formed in 32 or 64 bits and rounded to D's dtype in the end."""
+    return value_equation(c, block, indices, rounds=True)
+
+
+def _check(c: CallContext, block: Block, points: Points, rounds: bool) -> tuple[Problem | None, int]:
     dst = c.outputs[0]
     active = np.flatnonzero(c.active.mask)
     _uniform(c, tuple(o for o in regions_of(c) if o.root.space != "local"), points.by_var(), active)
-    meaning = _Meaning(c, points)
+    meaning = _Meaning(c, points, rounds)
     trace = ValueTrace(c, points, regions_of(c), c.active.mask.copy(), meaning.owner)
     trace.run(block)
     if (wrong := meaning.scalars_differ(trace)) is not None:
@@ -126,8 +132,8 @@ def _same_format(a: str, b: str) -> bool:
 class _Meaning:
     """What a call means: names of elements by the layouts, values by the primitive's definition."""
 
-    def __init__(self, c: CallContext, points: Points) -> None:
-        self.c, self.points = c, points
+    def __init__(self, c: CallContext, points: Points, rounds: bool) -> None:
+        self.c, self.points, self.rounds = c, points, rounds
         self.dst = c.outputs[0]
         self.held: dict[str, Held] = {}
         for o in regions_of(c):
@@ -312,7 +318,7 @@ class _Meaning:
     # -- products ---------------------------------------------------------------------------------------------------
 
     def _product(self, wanted: _Elements) -> Sym:
-        """alpha * A·B + beta * C at every wanted element, over the reals; nothing is rounded."""
+        """alpha * A·B + beta * C at every wanted element, over the reals; rounded once if at all."""
         product = product_of(self.c)
         assert isinstance(product, Product)
         row, column = wanted.elements // product.n, wanted.elements % product.n
@@ -328,6 +334,9 @@ class _Meaning:
         if beta != 0:
             before = self.element(self.c.operands["C"], wanted.threads, wanted.elements)
             total = plus(total, times(before, number(beta, fmt)))
+        if self.rounds:
+            inner = FORMAT[accumulator(self.dst.dtype)]
+            return rounded(Sym(total.r, inner, inner if inner in FLOATS else ""), fmt)
         return Sym(total.r, fmt, fmt)
 
     # -- reductions ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .equation import Points
 from .program import Block, If, Index, Instruction, Memory, Store, Temp, Word
 from .symbols import (
     BITS,
+    FLOATS,
     FORMAT,
     HALVES,
     NUMPY,
@@ -214,6 +215,8 @@ class ValueTrace:
             self._pack(target, source, width)
         elif isinstance(source, Index):
             self._unknown("an index as a value")
+        elif isinstance(source, float) and width == 64:
+            self.write(target, Raw(int(np.float64(source).view(np.uint64)), 64))
         else:
             content = self.content(source)
             self.write(target, replace(content, width=width) if isinstance(content, Raw) else list(content))
@@ -410,7 +413,7 @@ def _decode(raw: Raw, fmt: str) -> list[Sym]:
     for k in range(max(1, raw.width // bits)):
         part = raw.bits >> (k * bits) & ((1 << bits) - 1)
         value = np.array([part], dtype=f"u{bits // 8}").view(dt.numpy_dtype(NUMPY[fmt]))[0]
-        out.append(number(float(value) if fmt in ("f32", "f16", "bf16", "e4m3", "e5m2") else int(value), fmt))
+        out.append(number(float(value) if fmt in FLOATS else int(value), fmt))
     return out
 
 

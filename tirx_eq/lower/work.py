@@ -150,12 +150,13 @@ def work_of(c: CallContext, lanes: int) -> Work | str:
     key = ("work", lanes)
     if key not in c.memo:
         first = leader(c)
-        c.memo[key] = _shared_work(c, lanes) if first is None else _owned_work(c, first, lanes)
+        c.memo[key] = shared_work(c, lanes) if first is None else owned_work(c, first, lanes)
     found: Work | str = c.memo[key]
     return found
 
 
-def _owned_work(c: CallContext, o: Operand, lanes: int) -> Work | str:
+def owned_work(c: CallContext, o: Operand, lanes: int) -> Work | str:
+    """Each thread works on the elements of a register operand that it holds; or why they can't be counted alike."""
     where = holders_of(c)
     if isinstance(where, str):
         return where
@@ -174,7 +175,8 @@ def _owned_work(c: CallContext, o: Operand, lanes: int) -> Work | str:
     return Work(threads, elements, c.outputs[0].extents, lanes, c, lambda slot: None)
 
 
-def _shared_work(c: CallContext, lanes: int) -> Work | str:
+def shared_work(c: CallContext, lanes: int) -> Work | str:
+    """Groups of ``lanes`` elements dealt out in turn."""
     dst = c.outputs[0]
     if dst.size % lanes:
         return f"{dst.size} elements are not a multiple of {lanes}"

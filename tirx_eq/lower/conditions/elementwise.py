@@ -72,18 +72,19 @@ def _alias(c: CallContext) -> str | None:
     """A thread writes before another (or itself, later) reads: only for registers, or the very same elements, is that right."""
     dst = c.outputs[0]
     for o in regions_of(c)[1:]:
-        if o.root == dst.root and o.root.space != "local" and not _same_elements(o, dst) and not _apart(c, o, dst):
+        if o.root == dst.root and o.root.space != "local" and not same_elements(o, dst) and not apart(o, dst):
             return f"'{o.name}' and '{dst.name}' may overlap in '{dst.root.name}'"
     return None
 
 
-def _same_elements(a: Operand, b: Operand) -> bool:
+def same_elements(a: Operand, b: Operand) -> bool:
+    """Whether two regions are the same elements of one buffer."""
     if a.buffer is not b.buffer or a.extents != b.extents:
         return False
     return all(structural_equal(x.min, y.min) for x, y in zip(a.region.region, b.region.region))
 
 
-def _apart(c: CallContext, a: Operand, b: Operand) -> bool:
+def apart(a: Operand, b: Operand) -> bool:
     """Whether two regions whose beginnings are constant have no byte in common."""
     if not all(isinstance(r.min, IntImm) for o in (a, b) for r in o.region.region):
         return False

@@ -6,6 +6,7 @@ from ...ptx.target import target_has
 from ..context import CallContext
 from ..mma_sync import SWAPPED, kind_of, mma_plan
 from ..product import plain, product_of
+from .elementwise import apart, same_elements
 from .registry import OPTIONS, holds, holds_at, in_space
 
 
@@ -59,11 +60,13 @@ def _own(c: CallContext) -> str | None:
     d = c.operands["D"]
     for name in "ABC" if plain(c.call.operand("beta")) != 0 else "AB":
         o = c.operands[name]
-        if o.root != d.root or o.root.space != "local":
+        if o.root != d.root:
             continue
-        if name == "C" and (o.places({})["byte"] == d.places({})["byte"]).all():
+        local = o.root.space == "local"
+        if name == "C" and (same_elements(o, d) or (local and (o.places({})["byte"] == d.places({})["byte"]).all())):
             continue
-        return f"'D' and '{name}' may share registers of '{d.root.name}'"
+        if local or not apart(o, d):
+            return f"'D' and '{name}' may overlap in '{d.root.name}'"
     return None
 
 

@@ -9,6 +9,7 @@ from .elementwise import MAPS
 from .gemm import GEMMS
 from .matrix_copy import MATRIX_COPIES
 from .mma_sync import MMA_SYNC
+from .product_fma import PRODUCTS
 from .redistribute import REDISTRIBUTIONS
 from .reduce import REDUCTIONS
 from .spread_copy import SPREAD_COPIES
@@ -18,7 +19,7 @@ from .tmem_copy import COPIES_TO_TMEM
 
 _ALL = (
     *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
-    *REDUCTIONS, *GEMMS, *MMA_SYNC, *REDISTRIBUTIONS,
+    *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}

@@ -12,12 +12,13 @@ from ...ir.arith import binary
 from ..accesses import access
 from ..block_price import price_block
 from ..context import CallContext, Operand
+from ..element_values import ElementValues
 from ..holders import thread_expr
 from ..lanes import Lanes, compute, convert
 from ..machine import Price
 from ..program import Block, If, Memory, Node, Temp, Word, instruction
 from ..program import Operand as Value
-from ..recipes import FLOATS, SINGLE, compute_dtype
+from ..recipes import FLOATS, SINGLE, accumulator, compute_dtype
 from ..reduction import MemoryShare, RegisterShare, axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes
 from ..value_equation import value_equation
 from ..work import digits
@@ -29,13 +30,6 @@ FULL = 0xFFFFFFFF
 PAIRWISE = {"sum": "add", "max": "maximum", "min": "minimum"}
 #: Rows whose loads are issued before they are combined take at most this many registers.
 IN_FLIGHT = 64
-
-
-def accumulator(dtype: str) -> str:
-    """The dtype in which a reduction is formed: sums of narrow types would round each time."""
-    if dt.bits(dtype) == 64:
-        return dtype
-    return "float32" if dtype in FLOATS else "uint32" if dtype.startswith("uint") else "int32"
 
 
 class ReduceCode:
@@ -199,8 +193,8 @@ def emit_registers(c: CallContext, way: str) -> Block:
     share = register_share(c)
     assert isinstance(share, RegisterShare)
     code = ReduceCode(c, way)
-    reader = _RegisterReader(code)
-    parts = [[reader.value(b) for b in group] for group in share.groups]
+    reader = ElementValues(code.src, code.inner, code.nodes, code.dst.root)
+    parts = [[reader.in_register(b) for b in group] for group in share.groups]
     done = [code.across(code.combine(values), share.flips) for values in parts]
     if code.dst.root.space == "local":
         places = result_bytes(c, share)
@@ -221,35 +215,6 @@ def emit_registers(c: CallContext, way: str) -> Block:
 
     code.guarded(condition, write)
     return tuple(code.nodes)
-
-
-class _RegisterReader:
-    """Elements of the source's registers as values of the accumulator's dtype."""
-
-    def __init__(self, code: ReduceCode) -> None:
-        self.code = code
-        self.halves: dict[int, tuple[Temp, Temp]] = {}
-        self.copied: dict[int, Value] = {}
-
-    def value(self, byte: int) -> Value:
-        src, nodes = self.code.src, self.code.nodes
-        if src.bits >= 32:
-            raw: Value = Word(src.root, byte * 8 // src.bits)
-            if src.root == self.code.dst.root:  # the result may overwrite it
-                saved = Temp(f"b{src.bits}")
-                nodes.append(instruction(f"mov.b{src.bits}", saved, raw))
-                raw = saved
-        else:
-            index = byte // 4
-            if index not in self.halves:
-                self.halves[index] = (Temp("b16"), Temp("b16"))
-                nodes.append(instruction("mov.b32", self.halves[index], Word(src.root, index)))
-            raw = self.halves[index][byte % 4 // 2]
-            if src.bits == 8 and byte % 2:
-                high = Temp("b16")
-                nodes.append(instruction("shr.b16", high, raw, 8))
-                raw = high
-        return convert(Lanes(src.dtype, 1, nodes, [raw]), self.code.inner, False).single(0)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
