@@ -34,6 +34,8 @@ from .conversion_pairs import (
     COLUMNS32,
     CTA_COLUMNS,
     CTA_ROWS,
+    ODD_COLUMNS,
+    ODD_ROWS,
     ROWS16,
     VECTOR,
     VECTOR_ALL,
@@ -293,8 +295,10 @@ def test_refusals_say_what_is_wrong():
         distribution_of(TileLayout(S[(32, 256) : (1 @ laneid, 1)]), "float32")
     with pytest.raises(LayoutError, match="thread axes"):
         distribution_of(TileLayout(S[(32, 4) : (1 @ laneid, 1 @ _cta())]), "float32")
-    with pytest.raises(LayoutError, match="more than"):
-        convert(TileLayout(S[(512, 128) : (1 @ tx, 1)]), TileLayout(S[(128, 512) : (1, 1 @ tx)]), "float32")
+    with pytest.raises(LayoutError, match="7680 bytes are more than 4096"):
+        convert(ODD_ROWS, ODD_COLUMNS, "float32", shape=(48, 40), scratch=4096)
+    with pytest.raises(LayoutError, match="are more than 8"):
+        convert(rows, TileLayout(S[(4, 32) : (1, 1 @ laneid)]), "float32", way="shared", scratch=8)
 
 
 def _cta():
@@ -353,3 +357,28 @@ def test_the_same_on_every_machine():
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("scratch", [4096, 1024])
+@pytest.mark.parametrize("k", [k for k in range(0, len(PAIRS), 5) if PAIRS[k].src.size() >= 4096])
+def test_little_scratch_memory(k, scratch):
+    """In rounds: parts of the slots, or of the threads that store."""
+    pair = PAIRS[k]
+    c = convert(pair.src, pair.dst, pair.dtype, shape=pair.shape, way="shared", scratch=scratch)
+    whole = c.src.size * c.src.bits // 8
+    assert c.plan.shared <= scratch and ("rounds" in c.plan.note) == (whole > scratch)
+    simulated(c, policy=("late", "random")[k % 2], seed=k)
+
+
+def test_more_than_the_shared_memory_there_is():
+    """256 KB over 512 threads: two rounds."""
+    c = convert(TileLayout(S[(512, 128) : (1 @ tx, 1)]), TileLayout(S[(128, 512) : (1, 1 @ tx)]), "float32")
+    assert c.plan.shared <= 232_448 and "2 rounds" in c.plan.note
+
+
+def test_a_store_must_not_overtake_the_round_before():
+    c = convert(CTA_ROWS, CTA_COLUMNS, "float32", scratch=4096)
+    steps = list(c.plan.steps)
+    second = [i for i, s in enumerate(steps) if isinstance(s, Barrier)][1]
+    with pytest.raises(ProofError, match="overwrites"):
+        prove_plan(replace(c.plan, steps=tuple(steps[:second] + steps[second + 1 :])), c.src, c.dst)

@@ -20,6 +20,7 @@ def convert_command(
     dtype: Annotated[str, typer.Option(help="element type of 8, 16 or 32 bits")] = "f32",
     shape: Annotated[str | None, typer.Option(help="extents of the logical tile, such as 16,16")] = None,
     way: Annotated[str | None, typer.Option(help="registers, shuffle or shared; default: the cheapest")] = None,
+    scratch: Annotated[int | None, typer.Option(help="bytes of shared memory that may be used (default: 227 KB)")] = None,
     ptx: Annotated[Path | None, typer.Option(help="write the PTX here")] = None,
     program: Annotated[Path | None, typer.Option(help="write the TIRx function here")] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="also run the PTX on random data; exit 1 if wrong")] = False,
@@ -34,7 +35,8 @@ def convert_command(
     from ..solve.convert_program import source_of
 
     first, second = read_layout(source), read_layout(target)
-    found = convert(first, second, dtype, shape=parse_shape(shape), way=way)
+    limit = {} if scratch is None else {"scratch": scratch}
+    found = convert(first, second, dtype, shape=parse_shape(shape), way=way, **limit)
     right = _simulated(found) if simulate else None
     if ptx is not None:
         write_text(ptx, found.ptx)

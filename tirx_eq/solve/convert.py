@@ -130,14 +130,15 @@ def unpack_registers(d: Distribution, registers: np.ndarray) -> np.ndarray:
 
 def convert(
     src: Layout, dst: Layout, dtype: Any = "float32", *, shape: Sequence[int] | None = None, way: str | None = None,
-    threads: int | None = None,
+    threads: int | None = None, scratch: int = MAX_SHARED,
 ) -> Conversion:  # fmt: skip
     """The cheapest conversion of registers from distribution ``src`` to ``dst``.
 
     Both map the same elements (flat index of a logical tile) to thread axes (laneid, warpid, tid_in_wg, tx, …) and m, the
     slot among the thread's elements; elements of 8, 16 or 32 bits, packed into 32-bit registers.  ``shape``: the logical
     tile, for the row pitch of a way through shared memory.  ``way`` restricts to ``registers``, ``shuffle`` or ``shared``;
-    ``threads`` sets the number of threads that take part (default: as many warps as the wider side has).
+    ``threads`` sets the number of threads that take part (default: as many warps as the wider side has).  ``scratch``: bytes
+    of shared memory that may be used; a tile that is larger goes through it in rounds, where it can be cut.
 
     Raises LayoutError for layouts that are no distributions (see :func:`distribution_of`), of different sizes, a
     destination element that no source register holds, or if no way exists; ProofError if a plan were wrong.
@@ -154,7 +155,7 @@ def convert(
     dims = tuple(int(e) for e in shape) if shape is not None else default_shape(src)
     if prod(dims) != first.size:
         raise LayoutError(f"convert: the shape {dims} has {prod(dims)} elements, the layouts {first.size}")
-    found, refused = _candidates(first, second, dims, way)
+    found, refused = _candidates(first, second, dims, way, scratch)
     if not found:
         raise LayoutError("convert: no way exists:\n" + "\n".join(f"  {w}: {r}" for w, r in refused))
     ranked = sorted(found, key=lambda c: (c.cost.cycles, WAYS.index(c.plan.kind)))
@@ -164,7 +165,7 @@ def convert(
 
 
 def _candidates(
-    src: Distribution, dst: Distribution, shape: Sequence[int], way: str | None
+    src: Distribution, dst: Distribution, shape: Sequence[int], way: str | None, scratch: int
 ) -> tuple[list[Candidate], list[tuple[str, str]]]:
     plans: list[Plan] = []
     refused: list[tuple[str, str]] = []
@@ -187,19 +188,24 @@ def _candidates(
                 if way in (None, plan.kind):
                     plans.append(plan)
     if way in (None, "shared") and moves is None:
-        plans += _through_memory(src, dst, a, b, path, shape, refused)
+        plans += _through_memory(src, dst, a, b, path, shape, min(scratch, MAX_SHARED), refused)
     return [Candidate(p, cost_of(p)) for p in plans], refused
 
 
 def _through_memory(
-    src: Distribution, dst: Distribution, a: Any, b: Any, path: Any, shape: Sequence[int], refused: list[tuple[str, str]]
-) -> list[Plan]:
-    if src.size * src.bits > 8 * MAX_SHARED:
-        refused.append(("shared", f"{src.size * src.bits // 8} bytes are more than {MAX_SHARED}"))
-        return []
+    src: Distribution, dst: Distribution, a: Any, b: Any, path: Any, shape: Sequence[int], scratch: int,
+    refused: list[tuple[str, str]],
+) -> list[Plan]:  # fmt: skip
+    size = src.size * src.bits // 8
     if path is not None:
-        return list(shared_plans(src, dst, a, b, stays_in_warp(path)))
-    made = table_plan(src, dst, shape)
+        plans = list(shared_plans(src, dst, a, b, stays_in_warp(path), scratch)) if scratch >= 16 else []
+        if not plans:
+            text = f"{size} bytes are more than {scratch}, and no way to cut them suits the threads of both sides"
+            refused.append(("shared", text))
+        return plans
+    made = f"{size} bytes are more than {scratch}" if size > scratch else table_plan(src, dst, shape)
+    if isinstance(made, Plan) and made.shared > scratch:
+        made = f"the tile's {made.shared} bytes are more than {scratch}"
     if isinstance(made, str):
         refused.append(("shared", made))
         return []

@@ -279,6 +279,8 @@ def execute(plan: Plan, source: Array) -> Array:
     memory = np.full(max(plan.shared, 1), -1, dtype=np.int64)
     writer = np.zeros(max(plan.shared, 1), dtype=np.int64)
     pending = np.zeros(max(plan.shared, 1), dtype=np.int64)  # 2: just stored, 1: its own warp may read, 0: all may
+    reader = np.zeros(max(plan.shared, 1), dtype=np.int64)  # the warp that has read, -1 for several
+    busy = np.zeros(max(plan.shared, 1), dtype=np.int64)  # as ``pending``, of reads
     warp = np.arange(n)[:, None] // WARP
     for step in plan.steps:
         if isinstance(step, Permute):
@@ -296,18 +298,31 @@ def execute(plan: Plan, source: Array) -> Array:
             names[step.out] = names[step.value][np.arange(n) // WARP * WARP + lane]
         elif isinstance(step, Barrier):
             pending = np.minimum(pending, 1 if step.scope == "warp" else 0)
+            busy = np.minimum(busy, 1 if step.scope == "warp" else 0)
         elif isinstance(step, Put):
             at, live = _touched(step, plan)
             data = np.stack([names[w] for w in step.words], axis=1).reshape(n, -1)[:, : at.shape[1]]
-            memory[at[live]] = data[live]
+            mine = np.broadcast_to(warp, at.shape)[live]
+            taken = at[live]
+            if ((busy[taken] == 2) | ((busy[taken] == 1) & (reader[taken] != mine))).any():
+                raise ProofError("convert: a store overwrites what a load may still read")
+            memory[taken] = data[live]
             pending[at[live]] = 2
-            writer[at[live]] = np.broadcast_to(warp, at.shape)[live]
+            writer[taken] = mine
         else:
             at, live = _touched(step, plan)
             at = np.where(live[:, None], at, 0)
             unordered = (pending[at] == 2) | ((pending[at] == 1) & (writer[at] != warp))
             if unordered[live].any():
                 raise ProofError("convert: a load reads what no barrier has ordered")
+            mine, taken = np.broadcast_to(warp, at.shape)[live], at[live]
+            order = np.argsort(taken, kind="stable")
+            several = (taken[order][1:] == taken[order][:-1]) & (mine[order][1:] != mine[order][:-1])
+            shared_by = np.unique(taken[order][1:][several])
+            again = (busy[taken] > 0) & (reader[taken] != mine)
+            reader[taken] = np.where(again, -1, mine)
+            reader[shared_by] = -1
+            busy[taken] = 2
             got = np.full((n, 4 * len(step.outs)), -1, dtype=np.int64)
             got[:, : at.shape[1]] = np.where(live[:, None], memory[at], -1)
             for k, out in enumerate(step.outs):

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from ..layout.linear import echelon, reduce_by
 from .access import PHASE_LANES, WARP
 from .distribution import Distribution
-from .gf2_maps import Solver, apply, extend, intersection, rank, span, units
+from .gf2_maps import Solver, apply, extend, intersection, rank, span, units, within
 from .redistribute_linear import LinearForm
-from .redistribute_plan import Barrier, Builder, Get, Plan, Put, Term, linear_term, pruned
-from .swizzle_synthesis import Phase, complete, conflict_free, parity, synthesise
+from .redistribute_plan import Barrier, Builder, Get, Plan, Put, Term, linear_term, parity_term, pruned
+from .swizzle_synthesis import Phase, annihilator, complete, conflict_free, parity, synthesise
 
 WIDEST = 16  # bytes of an access
 MAX_SHARED = 232_448
@@ -32,6 +32,9 @@ class Side:
     ``mode``: ``"vector"``; ``"matrix"``: matrices whose rows lie along lanes 0-3; ``"trans"``: transposed matrices of 16-bit
     elements, whose rows lie along the lanes' groups of four; ``"trans8"``: of 8-bit elements, with a register direction
     (``pair``) as the row's highest bit.
+
+    ``rounds``: the slots with which each round through the memory begins, ``turns`` what its threads have in common: the
+    parities of their numbers under the masks of ``split``.
     """
 
     form: LinearForm
@@ -41,21 +44,29 @@ class Side:
     width: int
     mode: str = "vector"
     pair: int = 0
+    rounds: tuple[int, ...] = (0,)
+    split: tuple[int, ...] = ()
+    turns: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The address of an element as a linear map: ``columns[i]`` is the byte address of element bit i."""
+    """The address of an element as a linear map: ``columns[i]`` is the byte address of element bit i; ``bytes`` in all."""
 
     columns: tuple[int, ...]
+    bytes: int
 
 
-def shared_plans(src: Distribution, dst: Distribution, a: LinearForm, b: LinearForm, in_warp: bool) -> Iterator[Plan]:
+def shared_plans(
+    src: Distribution, dst: Distribution, a: LinearForm, b: LinearForm, in_warp: bool, scratch: int = MAX_SHARED
+) -> Iterator[Plan]:
     """One plan per order of the low address bits and way of access of either side; without conflicts but for the first,
-    which has the fewest."""
+    which has the fewest.  What is larger than ``scratch`` bytes goes in rounds, each a part of the slots of both sides; no
+    plan if there is no such part."""
     if len(a.threads) != len(b.threads) or rank([*a.slots, *a.threads]) < a.bits:
         return
     size = src.bits // 8
+    halvings = max(0, ((1 << a.bits) * size - 1).bit_length() - (scratch.bit_length() - 1))
     seen = set()
     for low in _orders(a, b, size):
         if low in seen:
@@ -64,8 +75,12 @@ def shared_plans(src: Distribution, dst: Distribution, a: LinearForm, b: LinearF
         for store in _sides(a, low, size, True):
             for load in _sides(b, low, size, False):
                 first = len(seen) == 1 and store.mode == load.mode == "vector"
-                memory = _memory(a, low, (store, load), size, must=first)
-                plan = None if memory is None else _plan(src, dst, memory, (store, load), size, in_warp)
+                found = _in_rounds(low, (store, load), halvings)
+                if found is None:
+                    continue
+                functionals, sides = found
+                memory = _memory(a, low, sides, size, functionals, must=first)
+                plan = None if memory is None else _plan(src, dst, memory, sides, size, in_warp)
                 if plan is not None:
                     yield plan
 
@@ -147,17 +162,67 @@ def _side(form: LinearForm, low: Sequence[int], size: int, store: bool, mode: st
     return Side(form, tuple(mine), tuple(starts), guard, min(WIDEST, size << len(mine)), mode)
 
 
-def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: int, must: bool) -> Memory | None:
-    """The address map without conflicts for these low bits; if there is none, None or (``must``) that with the fewest."""
-    basis = extend(low, units((1 << a.bits) - 1), a.bits)
-    position = Solver(basis)
+def _in_rounds(
+    low: Sequence[int], sides: tuple[Side, Side], halvings: int
+) -> tuple[list[int], tuple[Side, Side]] | None:
+    """Parities of an element's bits that tell its round, and the sides with what they do in each; None if there are too few.
+
+    A parity is the same within an access.  Either it is the same in all threads of both sides, and a round is a part of the
+    slots of all; or only in those that load, and in each round other threads store.
+    """
+    if not halvings:
+        return [], sides
+    store, load = sides
+    inner = [*low, *(apply(s.form.slots, x) for s in sides for x in s.low), *load.form.threads]
+    bits = store.form.bits
+    functionals = annihilator([*inner, *store.form.threads], bits)[:halvings]
+    by_slots = len(functionals)
+    if by_slots < halvings and store.mode == "vector":
+        functionals = functionals + annihilator([*inner, *store.form.slots], bits)[: halvings - by_slots]
+    if len(functionals) < halvings or rank(functionals) < halvings:
+        return None
+
+    def number(element: int) -> int:
+        return sum(parity(f & element) << i for i, f in enumerate(functionals))
+
+    made = []
+    for side in sides:
+        form = side.form
+        mine = by_slots if side is store else halvings  # parities that the slots tell on this side
+        copies = echelon(Solver(form.slots).kernel)
+        skipped = sum(1 << (v.bit_length() - 1) for v in copies)
+        free = units(((1 << len(form.slots)) - 1) & ~skipped)
+        numbers = [number(apply(form.slots, s)) & ((1 << mine) - 1) for s in free]
+        inside = within(free, numbers)
+        used = [*copies, *side.low]
+        starts = extend(used, inside, len(used) + len(side.slots) - mine)[len(used) :]
+        choose = Solver(numbers)
+        wanted = [r ^ number(form.constant) for r in range(1 << halvings)]
+        first = [choose.solve(r & ((1 << mine) - 1)) for r in wanted]
+        split = tuple(sum(parity(f & t) << j for j, t in enumerate(form.threads)) for f in functionals[mine:])
+        made.append(replace(side, slots=tuple(starts), rounds=tuple(apply(free, x or 0) for x in first), split=split,
+                            turns=tuple(r >> mine for r in wanted)))  # fmt: skip
+    return functionals, (made[0], made[1])
+
+
+def _memory(
+    a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: int, functionals: Sequence[int], must: bool
+) -> Memory | None:
+    """The address map without conflicts for these low bits; if there is none, None or (``must``) that with the fewest.
+
+    Elements that differ in a round's parities share addresses.
+    """
+    every = units((1 << a.bits) - 1)
+    inside = within(every, [sum(parity(f & u) << i for i, f in enumerate(functionals)) for u in every])
+    bits = a.bits - len(functionals)
+    position = Solver(extend(extend(low, inside, bits), every, a.bits))
     columns = []
-    for i in range(a.bits):
-        x = position.solve(1 << i)
+    for u in every:
+        x = position.solve(u)
         assert x is not None
-        columns.append(x)
+        columns.append(x & ((1 << bits) - 1))
     sub = (4 // size).bit_length() - 1
-    words = a.bits - sub
+    words = bits - sub
     widest = max(WIDEST if s.mode != "vector" else s.width for s in sides)
     kept = max(0, (widest // 4).bit_length() - 1)
     phases = []
@@ -168,7 +233,7 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
         # Eight rows of 16 bytes: of byte matrices that are loaded, those of the lanes whose bit 1 is off.
         half = side.mode == "trans8" and side.width == 8
         for lane in [x for x in range(WARP) if not x & 2] if half else range(lanes):
-            if lane & side.guard:
+            if lane & side.guard or any(parity(mask & lane) for mask in side.split):
                 continue
             at = apply(columns, apply(side.form.threads, lane))
             group += [(at ^ v) >> sub for v in vector[: side.width // size]]
@@ -186,7 +251,7 @@ def _memory(a: LinearForm, low: Sequence[int], sides: tuple[Side, Side], size: i
     for c in columns:
         word = sum(parity(row & (c >> sub)) << i for i, row in enumerate(rows))
         swizzled.append((word << 2) | (c & ((1 << sub) - 1)) * size)
-    return Memory(tuple(swizzled))
+    return Memory(tuple(swizzled), max(16, (1 << bits) * size))
 
 
 def _plan(
@@ -195,41 +260,16 @@ def _plan(
     """Stores, a barrier, loads; None if the addresses don't suit the matrix instructions after all."""
     b = Builder(src.words)
     store, load = sides
-    per_word = 32 // src.bits
-    puts: list[Put] = []
-    for words, address, offset, width in _groups(store, memory, size):
-        made = []
-        for word in words:
-            wanted: list[tuple[int, int] | None] = [None] * 4
-            for i, slot in enumerate(word):
-                slot += store.form.first
-                for k in range(size):
-                    wanted[i * size + k] = (slot // per_word, slot % per_word * size + k)
-            value = b.gather(wanted)
-            assert value is not None
-            made.append(value)
-        puts.append(Put(tuple(made), address, offset, width, _guard(store.guard)))
-    if store.mode != "vector":
-        merged = _matrices(store, memory, [p.words for p in puts])
-        if merged is None:
-            return None
-        puts = [Put(words, address, offset, 4, None, store.mode) for words, address, offset in merged]
     alone = in_warp and store.guard < WARP  # else a warp reads what another has stored
-    b.steps += [*puts, Barrier("warp" if alone else "cta")]
-    gets: list[Get] = []
+    barrier = Barrier("warp" if alone else "cta")
     found: dict[int, tuple[int, int]] = {}
-    for groups, address, offset, width in _groups(load, memory, size):
-        outs = tuple(b.new() for _ in groups)
-        gets.append(Get(outs, address, offset, width))
-        for out, word in zip(outs, groups):
-            for i, slot in enumerate(word):
-                found[slot] = (out, i * size)
-    if load.mode != "vector":
-        merged = _matrices(load, memory, [g.outs for g in gets])
-        if merged is None:
+    per_word = 4 // size
+    for number, (begin, turn, there) in enumerate(zip(store.rounds, store.turns, load.rounds)):
+        puts = _puts(b, store, memory, size, begin, _guard(store, turn))
+        gets = _gets(b, load, memory, size, there, found)
+        if puts is None or gets is None:
             return None
-        gets = [Get(outs, address, offset, 4, None, load.mode) for outs, address, offset in merged]
-    b.steps += gets
+        b.steps += [*([barrier] if number else []), *puts, barrier, *gets]
     copies = echelon(Solver(load.form.slots).kernel)
     by_copy = {reduce_by(copies, s): v for s, v in found.items()}
     outputs: list[int | None] = []
@@ -243,9 +283,49 @@ def _plan(
             for k in range(size):
                 parts[e * size + k] = (value, byte + k)
         outputs.append(b.gather(parts))
-    shared = (1 << store.form.bits) * size
     note = f"{_described(store, 'store')}, {_described(load, 'load')}"
-    return Plan("shared", src.threads, src.words, pruned(b.steps, outputs), tuple(outputs), max(shared, 16), note)
+    if len(store.rounds) > 1:
+        note += f", in {len(store.rounds)} rounds"
+    return Plan("shared", src.threads, src.words, pruned(b.steps, outputs), tuple(outputs), memory.bytes, note)
+
+
+def _puts(b: Builder, store: Side, memory: Memory, size: int, begin: int, guard: Term | None) -> list[Put] | None:
+    """The stores of a round, by the threads for which ``guard`` is 1."""
+    per_word = 4 // size
+    puts: list[Put] = []
+    for words, address, offset, width in _groups(store, memory, size, begin):
+        made = []
+        for word in words:
+            wanted: list[tuple[int, int] | None] = [None] * 4
+            for i, slot in enumerate(word):
+                slot += store.form.first
+                for k in range(size):
+                    wanted[i * size + k] = (slot // per_word, slot % per_word * size + k)
+            value = b.gather(wanted)
+            assert value is not None
+            made.append(value)
+        puts.append(Put(tuple(made), address, offset, width, guard))
+    if store.mode == "vector":
+        return puts
+    merged = _matrices(store, memory, [p.words for p in puts], begin)
+    return None if merged is None else [Put(w, address, offset, 4, None, store.mode) for w, address, offset in merged]
+
+
+def _gets(
+    b: Builder, load: Side, memory: Memory, size: int, begin: int, found: dict[int, tuple[int, int]]
+) -> list[Get] | None:
+    """The loads of a round; ``found`` gets the (value, byte) of each slot."""
+    gets: list[Get] = []
+    for groups, address, offset, width in _groups(load, memory, size, begin):
+        outs = tuple(b.new() for _ in groups)
+        gets.append(Get(outs, address, offset, width))
+        for out, word in zip(outs, groups):
+            for i, slot in enumerate(word):
+                found[slot] = (out, i * size)
+    if load.mode == "vector":
+        return gets
+    merged = _matrices(load, memory, [g.outs for g in gets], begin)
+    return None if merged is None else [Get(w, address, offset, 4, None, load.mode) for w, address, offset in merged]
 
 
 def _described(side: Side, what: str) -> str:
@@ -254,12 +334,17 @@ def _described(side: Side, what: str) -> str:
     return names.get(side.mode, f"{matrix}.trans of bytes")
 
 
-def _guard(mask: int) -> Term | None:
-    return ("eq", ("and", "tid", mask), 0) if mask else None
+def _guard(side: Side, turn: int) -> Term | None:
+    """Which threads store: one of those with copies, and those whose turn it is; a comparison, None for all."""
+    term: Term = ("and", "tid", side.guard) if side.guard else None
+    for i, mask in enumerate(side.split):
+        other = ("xor", parity_term(mask), turn >> i & 1)
+        term = other if term is None else ("or", term, other)
+    return None if term is None else ("eq", term, 0)
 
 
-def _groups(side: Side, memory: Memory, size: int) -> Iterator[tuple[list[list[int]], Term, int, int]]:
-    """Accesses of a side: (slots of each word, address term, constant offset, bytes)."""
+def _groups(side: Side, memory: Memory, size: int, begin: int) -> Iterator[tuple[list[list[int]], Term, int, int]]:
+    """Accesses of a side in the round of slot ``begin``: (slots of each word, address term, constant offset, bytes)."""
     form = side.form
     threads = [apply(memory.columns, c) for c in form.threads]
     if side.guard:
@@ -273,7 +358,7 @@ def _groups(side: Side, memory: Memory, size: int) -> Iterator[tuple[list[list[i
     per_word = max(1, 4 // size)
     for s in span(side.slots):
         for first in range(0, max(1, len(vector)), elements):
-            group = [s ^ v for v in vector[first : first + elements]]
+            group = [begin ^ s ^ v for v in vector[first : first + elements]]
             at = start ^ apply(memory.columns, apply(form.slots, group[0]))
             # Bits that the thread's part never has are a constant offset of the instruction.
             address = linear_term(threads, at & reach)
@@ -281,7 +366,7 @@ def _groups(side: Side, memory: Memory, size: int) -> Iterator[tuple[list[list[i
 
 
 def _matrices(
-    side: Side, memory: Memory, words: Sequence[tuple[int, ...]]
+    side: Side, memory: Memory, words: Sequence[tuple[int, ...]], begin: int
 ) -> list[tuple[tuple[int, ...], Term, int]] | None:
     """Accesses of one word per lane as accesses of up to four matrices; None if 16-byte rows don't come out.
 
@@ -291,7 +376,7 @@ def _matrices(
     columns = [apply(memory.columns, c) for c in form.threads]
     starts = [apply(memory.columns, apply(form.slots, s)) for s in side.slots]
     inner = [apply(memory.columns, apply(form.slots, s)) for s in side.low]
-    base = apply(memory.columns, form.constant)
+    base = apply(memory.columns, form.constant ^ apply(form.slots, begin))
     most = 2
     if side.mode == "matrix":
         within, wanted, rows = columns[:2], [4, 8], columns[2:5]

@@ -196,7 +196,7 @@ def _without_conflicts(bits: int, kept: int, phases: Sequence[Phase]) -> tuple[S
         return None, todo, single
     kernel, _ = _avoiding(bits - kept, bits - rows, _differences(todo, kept))
     if kernel is not None:
-        upper = _annihilator(kernel, bits - kept)
+        upper = annihilator(kernel, bits - kept)
         made = (*low, *(r << kept for r in upper))
         return Synthesis(made, least + single, True, None, "a kernel past all differences"), todo, single
     return None, todo, single
@@ -254,7 +254,7 @@ def _avoiding(width: int, dimension: int, forbidden: Sequence[int]) -> tuple[lis
     return found, found is not None or tried <= MAX_TRIED
 
 
-def _annihilator(kernel: Sequence[int], width: int) -> list[int]:
+def annihilator(kernel: Sequence[int], width: int) -> list[int]:
     """Rows whose parities vanish exactly on the span of ``kernel``: the bank map, reduced so that low bits lead."""
     basis = echelon(kernel)
     leads = {b.bit_length() - 1: b for b in basis}
