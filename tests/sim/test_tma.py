@@ -240,3 +240,51 @@ def test_illegal_maps_are_refused(change, word):
               "box_shape": (16, 16)}
     with pytest.raises(PtxError, match=word):
         TensorMap(**{**fields, **change})
+
+
+def reducing(before, after, tensor, policy="late", ctas=2):
+    """CTAs add the same 16 values to global memory; ``before`` and ``after`` it, the first thread does something to it."""
+    add = ("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%d0, {0}], [%r0];" if tensor else
+           "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%d1], [%r0], 64;")
+    text = f"""
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 sum) {{
+    .shared .align 128 .b8 box[64];
+    .reg .b32 %r<8>; .reg .b64 %d<4>; .reg .pred %p<2>;
+    mov.u32 %r0, box;
+    mov.u32 %r1, %tid.x;
+    mov.b64 %d0, map; cvta.param.u64 %d0, %d0;
+    ld.param.u64 %d1, [sum];
+    mad.lo.u32 %r2, %r1, 4, %r0;
+    st.shared.b32 [%r2], 5;
+    {before}
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra E;
+    {add}
+    cp.async.bulk.commit_group;
+    {after}
+E:  ret;
+}}"""
+    maps = {"map": TensorMap("sum", "s32", (16,), (), (16,))}
+    return simulate(text, "k", Launch(grid=(ctas, 1, 1), block=(16, 1, 1)), {"sum": np.zeros(16, np.int32)}, maps, policy)
+
+
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize("policy", ["late", "early", "random"])
+def test_reductions_need_order_among_others_but_not_among_themselves(tensor, policy):
+    wait, read = "cp.async.bulk.wait_group 0;", "ld.global.b32 %r4, [%d1];"
+    found = reducing("", wait, tensor, policy)
+    assert not found.faults and (found.arrays["sum"] == 10).all()
+    assert not reducing("", wait + "atom.global.add.u32 %r4, [%d1], 1;", tensor, policy).faults
+
+    def kinds(before, after):
+        return {f.kind for f in reducing(before, after, tensor, policy).faults}
+    assert kinds("", wait.replace("wait_group", "wait_group.read") + read) == {"race"}
+    assert kinds("", wait + "st.global.b32 [%d1], 7;") == {"race"}, "the other CTA's reduction"
+    zero = "setp.ne.u32 %p1, %r1, 0;\n    @!%p1 st.global.b32 [%d1], 0;"
+    assert [f.kind for f in reducing(zero, wait, tensor, policy, 1).faults] == ["proxy"]
+    assert not reducing(zero + "fence.proxy.async;", wait + read, tensor, policy, 1).faults

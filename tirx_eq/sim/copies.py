@@ -11,7 +11,7 @@ from tirx_eq.sim import mbarrier
 from tirx_eq.sim.clocks import HB
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import ATOMIC, half_operation
-from tirx_eq.sim.memory import GLOBAL, SHARED
+from tirx_eq.sim.memory import ASYNC, GLOBAL, REDUCTION, SHARED
 from tirx_eq.sim.program import ALU, DTYPES, SYNC, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Imm, Instr, Operand, Vec
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
@@ -206,12 +206,13 @@ def bulk_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
         def write(payload: Array, event: tuple[int, int]) -> None:
             data = w.context.buffers.data
+            places = np.arange(target, target + n)[chosen]
+            w.checker.async_access(w.context.shadow, global_cells(w, places), cluster, view, event, True, what,
+                                   kind=ASYNC if combine is None else REDUCTION)
             if combine is None:
-                places = np.arange(target, target + n)[chosen]
-                w.checker.async_access(w.context.shadow, global_cells(w, places), cluster, view, event, True, what)
                 data[places] = payload[chosen]
             else:
-                combine(data, np.arange(target, target + n), payload)
+                combine(data, places, payload)
         queue_store(w, instr, row, read, write, what)
     return run, ALU
 
@@ -244,7 +245,7 @@ def bulk_reduce_remote(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             chunks = np.arange(0, n, 16)
             w.checker.async_access(w.shared_shadow, cells_of_chunks(w, origin + chunks), cluster, view, event, False, what)
             w.checker.async_access(w.shared_shadow, cells_of_chunks(w, flat + chunks), cluster, view, event, True, what,
-                                   (barrier.column,))
+                                   (barrier.column,), REDUCTION)
             assert combine is not None
             combine(w.smem, np.arange(flat, flat + n), w.smem[origin : origin + n].copy())
             mbarrier.signal(w, barrier, None, 0, -n)

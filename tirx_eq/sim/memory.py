@@ -27,7 +27,7 @@ OFFSET_MASK = (1 << RANK_SHIFT) - 1
 GUARD = 4096
 
 #: How an access was made; kept in the shadow beside the last writer.
-GENERIC, ASYNC, STRONG = 0, 1, 2
+GENERIC, ASYNC, STRONG, REDUCTION = 0, 1, 2, 3
 
 Report = Callable[..., None]
 
@@ -172,7 +172,7 @@ class Checker:
         clocks = self.clocks
         suspect = (who >= 0) & (who != clocks.actor[rows][:, None])
         if kind == STRONG:
-            suspect &= how != STRONG
+            suspect &= (how != STRONG) & (how != REDUCTION)
         if not suspect.any():
             return
         at, column = np.nonzero(suspect)
@@ -207,11 +207,12 @@ class Checker:
 
     # -- accesses by asynchronous operations ------------------------------------------------------
     def async_access(self, shadow: Shadow, cells: Array, cluster: int, view: Array, event: tuple[int, int],
-                     write: bool, what: str, own: tuple[int, ...] = ()) -> None:
+                     write: bool, what: str, own: tuple[int, ...] = (), kind: int = ASYNC) -> None:
         """An asynchronous operation touches ``cells`` (flat).
 
         ``view`` is what its issuing thread knew (KINDS, columns); ``event`` = (column, epoch) by which others will know
-        it; ``own`` columns count as ordered (the same in-order queue).
+        it; ``own`` columns count as ordered (the same in-order queue).  A write of ``kind`` REDUCTION is atomic: it needs no
+        order among others and strong writes.
         """
         if not self.enabled:
             return
@@ -222,16 +223,16 @@ class Checker:
                 self.report("uninitialised", f"{what} reads memory that nothing has written", cell=(shadow, cell))
                 shadow.initialised[cells] = True
         self.async_conflict(shadow, cells, cluster, view, own, what, write,
-                            shadow.writer[cells], shadow.write_epoch[cells], shadow.write_kind[cells], "write")
+                            shadow.writer[cells], shadow.write_epoch[cells], shadow.write_kind[cells], "write", kind)
         if write:
             for slot in (0, 1):
                 self.async_conflict(shadow, cells, cluster, view, own, what, write, shadow.reader[slot][cells],
-                                    shadow.read_epoch[slot][cells], None, "read")
+                                    shadow.read_epoch[slot][cells], None, "read", kind)
         actor = cluster * STRIDE + event[0]
         if write:
             shadow.writer[cells] = actor
             shadow.write_epoch[cells] = event[1]
-            shadow.write_kind[cells] = ASYNC
+            shadow.write_kind[cells] = kind
             shadow.reader[:, cells] = -1
             shadow.initialised[cells] = True
         else:
@@ -244,8 +245,10 @@ class Checker:
             shadow.read_kind[cells] = ASYNC
 
     def async_conflict(self, shadow: Shadow, cells: Array, cluster: int, view: Array, own: tuple[int, ...], what: str,
-                       write: bool, who: Array, when: Array, how: Array | None, earlier: str) -> None:
+                       write: bool, who: Array, when: Array, how: Array | None, earlier: str, kind: int) -> None:
         suspect = who >= 0
+        if kind == REDUCTION and how is not None:
+            suspect &= (how != STRONG) & (how != REDUCTION)
         for column in own:
             suspect &= who != cluster * STRIDE + column
         at = np.nonzero(suspect)[0]
@@ -268,7 +271,7 @@ class Checker:
             return
         if how is None:
             return
-        generic = (how[at] != ASYNC) & inside
+        generic = (how[at] != ASYNC) & (how[at] != REDUCTION) & inside
         if not generic.any():
             return
         fenced = view[shadow.proxy, local[generic]] >= need[generic]

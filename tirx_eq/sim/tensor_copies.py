@@ -23,7 +23,7 @@ from tirx_eq.sim.copies import (
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import ATOMIC, half_operation
 from tirx_eq.sim.maps import find_map
-from tirx_eq.sim.memory import OFFSET_MASK, SHARED_BASE
+from tirx_eq.sim.memory import ASYNC, OFFSET_MASK, REDUCTION, SHARED_BASE
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
 from tirx_eq.sim.syntax import Instr, Mem, Operand, Vec
 from tirx_eq.sim.tensormap import TensorMap, gather_index, pixels, shared_offsets
@@ -199,6 +199,9 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             check_global(w, index, what)
             kept = payload.reshape(offsets.shape)[inside]
             data = w.context.buffers.data
+            if len(index):
+                w.checker.async_access(w.context.shadow, global_cells(w, index), cluster, view, event, True, what,
+                                       kind=REDUCTION if reduces else ASYNC)
             if reduces:
                 kind = {"u32": "u32", "s32": "s32", "f16": "f16", "bf16": "bf16", "f32": "f32", "u64": "u64",
                         "s64": "s64"}[tensor.element_type]
@@ -210,8 +213,6 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 typed = data.view(dtype)
                 typed[places] = function(typed[places], np.ascontiguousarray(kept).view(dtype))
                 return
-            if len(index):
-                w.checker.async_access(w.context.shadow, global_cells(w, index), cluster, view, event, True, what)
             data[index] = kept
         queue_store(w, instr, row, read, write, what)
     return run, ALU
