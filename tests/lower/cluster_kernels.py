@@ -165,3 +165,11 @@ def pair(*changes: tuple[str, str]):
         assert old in text, old
         text = text.replace(old, new)
     return parse_source(text, "pair.py")["pair"]
+
+
+def shared_work(
+    copy: str = "Tx.cluster.copy(B[:, :], A[:, :])", ctas: int = 4, before: str = "", params: str = "", grid: int = 1
+):  # fmt: skip
+    """One copy by all threads of a cluster."""
+    ids = f"r = Tx.cta_id_in_cluster([{ctas}])\ng = Tx.cluster_id([{grid}])\ntid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n"
+    return kernel(f"{ids}{before}\n{copy}", params or 'A: Tx.Buffer((64, 72), "float16"), B: Tx.Buffer((64, 72), "float16")')

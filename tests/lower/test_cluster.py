@@ -11,8 +11,9 @@ from tirx_eq.errors import LoweringError
 from tirx_eq.interp import interpret
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import Box, Index, Memory
+from tirx_eq.lower.variants import VARIANTS
 
-from .cluster_kernels import exchange, multicast, pair, send_registers
+from .cluster_kernels import exchange, multicast, pair, send_registers, shared_work
 from .kernels import kernel
 from .test_equation import lowered, verdict
 from .witnesses_tmem_copy import copied
@@ -263,3 +264,30 @@ def test_a_mask_that_names_a_cta_outside_is_refused():
 def test_a_barrier_of_a_cta_outside_is_refused():
     with pytest.raises(LoweringError, match="CTA 2 is named, but a cluster has 2 CTAs"):
         compile_function(pair(("full.remote_view(0)", "full.remote_view(2)")))
+
+
+@pytest.mark.parametrize(("ctas", "grid"), [(1, 1), (2, 1), (4, 3)])
+def test_the_threads_of_a_cluster_share_the_work(ctas, grid):
+    """576 vectors of 16 bytes over the threads of all CTAs; what is left over goes to the first of them."""
+    copy = f"Tx.cluster.copy(B[g * {64 // grid} : g * {64 // grid} + {64 // grid}, :], A[g * {64 // grid} : g * {64 // grid} + {64 // grid}, :])"
+    a = data((64, 72), np.float16)
+    func = shared_work(copy, ctas, grid=grid)
+    got, made = agree(func, a, np.zeros((64, 72), np.float16))
+    rows = 64 // grid * grid
+    np.testing.assert_array_equal(got[:rows], a[:rows])
+    (call,) = made.calls
+    assert call.choice.chosen.node == "ClusterCopy"
+    assert call.equation.status == "equal" and "moved by the cluster" in call.equation.detail
+
+
+def test_the_equation_of_a_cluster_sees_what_one_cta_leaves_out():
+    choices, bodies, program, rest = lowered(shared_work())
+    (choice,) = choices
+    body = bodies[choice.context.index]
+    assert verdict(choice, body, bodies, program, rest).status == "equal"
+    alone = VARIANTS["MemoryCopy"].emit(choice.context, choice.chosen.values)
+    assert verdict(choice, alone, bodies, program, rest).status == "different"  # every CTA moves everything
+    stores = [k for k, node in enumerate(body) if not getattr(node, "opcode", "").startswith("ld")]
+    assert stores
+    for k in stores:
+        assert verdict(choice, body[:k] + body[k + 1 :], bodies, program, rest).status == "different"

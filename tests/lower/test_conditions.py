@@ -285,6 +285,7 @@ WITNESSES = {
 
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES)
+WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})
 WITNESSES.update({what: lambda make=make: half(make(), "gemm", "A") for what, make in UNEQUAL_PRODUCTS.items()})
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
@@ -336,7 +337,7 @@ def seen() -> set[tuple[str, str]]:
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
                          (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80"), (WITNESSES["multicast"], "sm_80"),
-                         (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["pair"], "sm_120a")):
+                         (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["pair"], "sm_120a"), (WITNESSES["cluster"], "sm_90")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found
 

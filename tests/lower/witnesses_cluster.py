@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cluster_kernels import exchange, halves, multicast, pair, send_registers
+from .cluster_kernels import exchange, multicast, pair, send_registers, shared_work
 
 LOAD = "sh[r * 16 : r * 16 + 16, :], {0}[r * 16 : r * 16 + 16, :], {1}cta_mask={2}"
 BAR = "mbar=bar.ptr_to([0]), "
@@ -47,4 +47,19 @@ CLUSTER_WITNESSES = {
     "st.async of two dtypes": lambda: send_registers("bits[tid, :], v[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r"),
 }  # fmt: skip
 
-__all__ = ["CLUSTER_WITNESSES", "halves"]
+TALL = 'A: Tx.Buffer((64, 72), "float16"), B: Tx.Buffer((64, 72), "{0}")'
+COLUMNS = '{0} = Tx.decl_buffer((64, 72), "float16", data={1}.data, layout=TileLayout(S[(64, 72):(1, 64)]))'
+
+SHARED_WORK = {
+    "cluster": lambda: shared_work(),
+    "part of a cluster": lambda: shared_work("if w == 0:\n    Tx.cluster.copy(B[:, :], A[:, :])"),
+    "cluster, two dtypes": lambda: shared_work(params=TALL.format("int16")),
+    "cluster, from shared memory": lambda: shared_work("Tx.cluster.copy(B[:, :], s[:, :])", before='s = Tx.alloc_shared((64, 72), "float16")'),
+    "cluster, to shared memory": lambda: shared_work("Tx.cluster.copy(s[:, :], A[:, :])", before='s = Tx.alloc_shared((64, 72), "float16")'),
+    "cluster, a region per CTA": lambda: shared_work("Tx.cluster.copy(B[r * 16 : r * 16 + 16, :], A[r * 16 : r * 16 + 16, :])"),
+    "cluster, from columns": lambda: shared_work("Tx.cluster.copy(B[:, :], V[:, :])", before=COLUMNS.format("V", "A")),
+    "cluster, to columns": lambda: shared_work("Tx.cluster.copy(V[:, :], A[:, :])", before=COLUMNS.format("V", "B")),
+    "cluster, from odd places": lambda: shared_work("Tx.cluster.copy(B[:, 0:32], A[:, 1:33])"),
+    "cluster, to odd places": lambda: shared_work("Tx.cluster.copy(B[:, 1:33], A[:, 0:32])"),
+}  # fmt: skip
+CLUSTER_WITNESSES.update(SHARED_WORK)

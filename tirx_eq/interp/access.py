@@ -92,17 +92,19 @@ class Access:
     def units(self, threads: Array, scope: str, fixed: frozenset[str] = frozenset()) -> Units:
         """The units of a scope among the active threads, refined so that their threads share the digits ``fixed``."""
         common = SCOPE_DIGITS[scope]
-        key = self._key(threads, common)
+        key = self._key(threads, common, scope)
         group = np.full(self.m.wave.size, -1, dtype=np.int64)
         group[threads] = key
-        fine = self._key(threads, common | fixed)
+        fine = self._key(threads, common | fixed, scope)
         _, first, unit = np.unique(fine, return_index=True, return_inverse=True)
         reps = threads[first]
         return Units(threads, unit.reshape(-1), reps, common | fixed, group, self.m.wave.cta[reps])
 
-    def _key(self, threads: Array, digits: frozenset[str]) -> Array:
+    def _key(self, threads: Array, digits: frozenset[str], scope: str = "cta") -> Array:
         tid = self.m.wave.tid[threads]
         key = self.m.wave.cta[threads].astype(np.int64)
+        if scope == "cluster":
+            key = key // self.m.wave.geometry.cluster_size
         parts = {"wg": (tid // 128, 8), "wid": (tid // 32 % 4, 4), "lane": (tid % 32, 32)}
         for name in sorted(digits):
             value, count = parts[name]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..ir import Expr, Var, const
 from ..ir.index import evaluate_many, names
-from ..prove.verdict import Verdict
+from ..prove.verdict import Enumeration, Verdict
 from .conditions.cluster import barrier_of, cta_points, mask_of
 from .context import CallContext, evaluate_at
-from .equation import movement
+from .element_names import Names
+from .equation import Trace, difference, movement, points_of, unique
 from .indices import Indices
 from .program import Block, Index, Instruction, Memory, walk
 
@@ -109,3 +111,28 @@ def peer_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
             if verdict is not None:
                 return verdict
     return movement(c, tuple(_copies(block)), indices)
+
+
+def spread_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """Verdict on a copy whose elements are dealt out to the CTAs of a cluster: together they move each element once."""
+    source, target = c.inputs[0], c.outputs[0]
+    element_names = Names.of(c, source, target)
+    special = {indices.scope.name(v): register for register, v in c.launch.special.items()}
+    total = 0
+    for points in points_of(c, block, indices):
+        moved: list[tuple[np.ndarray, np.ndarray]] = []
+        for values in cta_points(c):
+            here = {n: np.int64(values[register]) for n, register in special.items() if register in values}
+            at = replace(points, values={**points.values, **here})
+            trace = Trace(c, at, source, target, c.active.mask.copy())
+            trace.run(block)
+            moved += trace.pairs
+            wanted = unique(*element_names.expected(at.by_var()))
+        got = unique(*(np.concatenate([p[k] for p in moved] or [np.empty(0, np.int64)]) for k in (0, 1)))
+        count = sum(len(p[0]) for p in moved)
+        if got.shape != wanted.shape or not np.array_equal(got, wanted):
+            return difference(source, target, got, wanted)
+        if count != len(wanted):
+            return _wrong("elements moved", 0, count, len(wanted))
+        total += count
+    return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved by the cluster")

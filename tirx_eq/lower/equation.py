@@ -78,7 +78,7 @@ def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points
 
 
 @dataclass
-class _Trace:
+class Trace:
     """Symbolic execution of one block for all threads at one point."""
 
     c: CallContext
@@ -314,11 +314,11 @@ def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
         yield register, k * each, each
 
 
-_STEPS: dict[str, Callable[[_Trace, Instruction], None]] = {
-    "ld": _Trace.load, "st": _Trace.store, "mov": _Trace.move, "shr": _Trace.shift, "bfi": _Trace.insert,
-    "cvt": _Trace.convert, "cp": _Trace.copy_async, "shfl": _Trace.shuffle,
-    "setp": _Trace.compare, "selp": _Trace.select, "ldmatrix": _Trace.matrix, "stmatrix": _Trace.matrix,
-    "tcgen05": _Trace.tcgen05,
+_STEPS: dict[str, Callable[[Trace, Instruction], None]] = {
+    "ld": Trace.load, "st": Trace.store, "mov": Trace.move, "shr": Trace.shift, "bfi": Trace.insert,
+    "cvt": Trace.convert, "cp": Trace.copy_async, "shfl": Trace.shuffle,
+    "setp": Trace.compare, "selp": Trace.select, "ldmatrix": Trace.matrix, "stmatrix": Trace.matrix,
+    "tcgen05": Trace.tcgen05,
 }  # fmt: skip
 
 
@@ -332,16 +332,16 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
         _uniform(c, (source, target), points.by_var(), active)
         if (wrong := _order_in_bytes(source, target, points.by_var(), active)) is not None:
             return wrong
-        trace = _Trace(c, points, source, target, c.active.mask.copy())
+        trace = Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
-        got = _unique(
+        got = unique(
             np.concatenate([p[0] for p in trace.pairs] or [np.empty(0, np.int64)]),
             element_names.first_copies(np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)])),
         )
-        wanted = _unique(*element_names.expected(points.by_var()))
+        wanted = unique(*element_names.expected(points.by_var()))
         total += len(wanted)
         if got.shape != wanted.shape or not np.array_equal(got, wanted):
-            return _difference(source, target, got, wanted)
+            return difference(source, target, got, wanted)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved")
 
 
@@ -374,7 +374,7 @@ def _uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[V
                 )
 
 
-def _unique(target: Array, source: Array) -> Array:
+def unique(target: Array, source: Array) -> Array:
     """The distinct pairs, sorted."""
     order = np.argsort(target, kind="stable")  # quick where targets come in rising runs, as they mostly do
     if (np.diff(target[order]) > 0).all():
@@ -386,7 +386,7 @@ def _unique(target: Array, source: Array) -> Array:
     return np.stack([target[fresh], source[fresh]], axis=1)
 
 
-def _difference(source: Operand, target: Operand, got: Array, wanted: Array) -> Verdict:
+def difference(source: Operand, target: Operand, got: Array, wanted: Array) -> Verdict:
     a, b = ({(int(t), int(s)) for t, s in x} for x in (got, wanted))
     missing, extra = sorted(b - a), sorted(a - b)
     counterexample: Mapping[str, Any] = {

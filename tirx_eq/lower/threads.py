@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import LoweringError
-from ..ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var
+from ..ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var, const
 from ..ir.index_ir import IndexScope
 
 MAX_THREADS = 1024  # per CTA; CUDA C++ Programming Guide, technical specifications per compute capability
@@ -55,6 +55,10 @@ class Launch:
         """Give the special registers their ranges in ``scope``."""
         for register, var in self.special.items():
             scope.name(var, (0, self.extent(register) - 1))
+
+    def cta_rank(self) -> Expr:
+        """The CTA's number in its cluster."""
+        return _register(self.special, "cluster_ctarank") if math.prod(self.cluster) > 1 else const(0)
 
     def flat_tid(self) -> Expr:
         """The thread's number in its CTA, x fastest."""

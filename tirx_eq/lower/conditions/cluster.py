@@ -136,6 +136,24 @@ def _no_peer(c: CallContext) -> str | None:
     return "remote_cta_id= names another CTA" if c.call.config.get("remote_cta_id") is not None else None
 
 
+@holds("the CTAs of a cluster mean one region")
+def _one_region(c: CallContext) -> str | None:
+    scope = c.scope_with()
+    special = {scope.name(v): register for register, v in c.launch.special.items()}
+    for o in (c.inputs[0], c.outputs[0]):
+        for d, r in enumerate(o.region.region):
+            term = c.term(r.min, scope)
+            for pick in (0, 1):
+                points = {n: b[pick] for n, b in scope.ranges.items()}
+                found = set()
+                for values in cta_points(c):
+                    here = {n: values[register] for n, register in special.items() if register in values}
+                    found.add(int(evaluate_many(term, {**points, **here})))
+                if len(found) > 1:
+                    return f"dimension {d} of '{o.name}' begins at {min(found)} in one CTA, at {max(found)} in another"
+    return None
+
+
 @holds("source in a thread's registers")
 def _registers(c: CallContext) -> str | None:
     return in_space(c.inputs[0], "local") or private(c.inputs[0])

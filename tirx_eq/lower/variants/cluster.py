@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import LoweringError
 from ...ir import Expr, IntImm, const
-from ..cluster_equation import peer_equation, shared_load_equation
+from ..cluster_equation import peer_equation, shared_load_equation, spread_equation
 from ..conditions.cluster import barrier_of, cta_points, mask_of, per_cta
 from ..conditions.tensor_copy import global_and_shared
 from ..context import CallContext
@@ -19,6 +19,7 @@ from ..machine import Price
 from ..program import Block, Index, Instruction, Memory, Node, Temp, instruction
 from ..storage import at_rank
 from .base import Variant, constant_bytes, word_of
+from .copy import emit_cluster_copy, price_cluster_copy
 from .tensor_copy import box_of, planned_copies, tensor_maps_of
 
 
@@ -132,6 +133,7 @@ def price_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 
 CLUSTER_COPIES = (
+    Variant("ClusterCopy", ("bytes",), price_cluster_copy, emit_cluster_copy, ("vec_len",), equation=spread_equation),
     Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask"),
             equation=shared_load_equation, shares=tensor_maps_of),
     Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask"),

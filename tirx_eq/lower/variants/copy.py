@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
-from ...ir import Var
+from ...ir import Expr, Var
 from ...ir.index import evaluate_many
 from ...ir.index_ir import IndexScope
 from ...layout.conflicts import bank_conflicts
@@ -25,26 +27,34 @@ def _words(values: tuple[Temp, ...]) -> tuple[Temp, ...] | Temp:
     return values if len(values) > 1 else values[0]
 
 
-def vector_steps(c: CallContext, width: int) -> tuple[int, int, int]:
+def vector_steps(c: CallContext, width: int, people: int | None = None) -> tuple[int, int, int]:
     """(vectors, whole rounds of all participants, vectors left over)."""
     o = c.outputs[0]
     vectors = o.size * o.bits // 8 // width
-    return (vectors, *divmod(vectors, c.participants))
+    return (vectors, *divmod(vectors, people or c.participants))
 
 
 def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     """Participant t copies vectors t, t+T, t+2T, …: neighbouring threads touch neighbouring vectors, so accesses coalesce."""
-    (width,) = parameters
+    return _deal(c, parameters[0], c.rank(), c.participants)
+
+
+def emit_cluster_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """The same with the threads of all CTAs of the cluster: those of CTA 0 first."""
+    threads = c.launch.threads
+    return _deal(c, parameters[0], c.launch.cta_rank() * threads + c.launch.flat_tid(), threads * math.prod(c.launch.cluster))
+
+
+def _deal(c: CallContext, width: int, rank: Expr, people: int) -> Block:
     src, dst = c.inputs[0], c.outputs[0]
     lanes = width * 8 // src.bits
-    _, rounds, rest = vector_steps(c, width)
-    rank = c.rank()
+    _, rounds, rest = vector_steps(c, width, people)
 
     def move(steps: list[int]) -> list[Node]:
         nodes: list[Node] = []
         held = []
         for i in steps:
-            element = (rank + i * c.participants) * lanes
+            element = (rank + i * people) * lanes
             temps = tuple(Temp("b32" if width > 2 else "b16") for _ in range(ACCESS[width][1]))
             held.append((element, temps))
             at = Memory(src.root, c.resolve(src.byte_offset(element)))
@@ -59,6 +69,13 @@ def emit_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     if rest:
         nodes.append(If(rank < rest, tuple(move([rounds]))))
     return tuple(nodes)
+
+
+def price_cluster_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
+    """Of one CTA: its share of the instructions and of the memory traffic."""
+    whole = price_memory_copy(c, parameters)
+    ctas = math.prod(c.launch.cluster)
+    return replace(whole, issue=-(-whole.issue // ctas), wavefronts=whole.wavefronts / ctas, sectors=whole.sectors / ctas)
 
 
 def price_memory_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
