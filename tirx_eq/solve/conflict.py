@@ -14,9 +14,11 @@ from .problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Constraints that no candidate layouts satisfy together; without any one of them the others can be satisfied."""
+    """Constraints that no candidate layouts satisfy together; without any one of them the others can be satisfied
+    (:func:`satisfying` shows both)."""
 
     bounds: tuple[Bound, ...]
+    problem: Problem
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -95,7 +97,7 @@ def minimal(problem: Problem, bounds: Sequence[Bound] | None = None) -> Conflict
         rest = [x for x in kept if x is not b]
         if satisfying(problem, rest) is None:
             kept = rest
-    return Conflict(tuple(kept))
+    return Conflict(tuple(kept), problem)
 
 
 def _relevant(problem: Problem, bounds: list[Bound]) -> list[Bound]:
