@@ -6,7 +6,8 @@ registers, in full float32 precision, while the next one is made.  Warp 4 brings
 """
 
 from tirx_eq.layout import S, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg
-from tirx_eq.script import tirx as Tx
+from tirx_eq.script import tirx as T
+from tirx_eq.script.tirx import tile as Tx
 
 M, N, K = 128, 256, 640
 BLOCK = 128
@@ -20,18 +21,18 @@ tmem_tile = TileLayout(S[(128, 128) : (1 @ TLane, 1 @ TCol)])
 thread_part = TileLayout(S[(128, PART) : (1 @ tid_in_wg, 1)])
 
 
-@Tx.prim_func
+@T.prim_func
 def gemm(
-    A: Tx.Buffer((M, K), "float8_e4m3fn"), B: Tx.Buffer((N, K), "float8_e4m3fn"),
-    SA: Tx.Buffer((BLOCKS, M), "float32"), SB: Tx.Buffer((N // 128, BLOCKS), "float32"), D: Tx.Buffer((M, N), "bfloat16"),
+    A: T.Buffer((M, K), "float8_e4m3fn"), B: T.Buffer((N, K), "float8_e4m3fn"),
+    SA: T.Buffer((BLOCKS, M), "float32"), SB: T.Buffer((N // 128, BLOCKS), "float32"), D: T.Buffer((M, N), "bfloat16"),
 ):  # fmt: skip
-    Tx.device_entry()
-    bx, by = Tx.cta_id([N // 128, M // 128])
-    warp_id = Tx.warp_id([6])
-    lane_id = Tx.lane_id([32])
-    tid = Tx.thread_id([192])
-    pool = Tx.SMEMPool()
-    tmem_addr = Tx.alloc_shared([1], "uint32")
+    T.device_entry()
+    bx, by = T.cta_id([N // 128, M // 128])
+    warp_id = T.warp_id([6])
+    lane_id = T.lane_id([32])
+    tid = T.thread_id([192])
+    pool = T.SMEMPool()
+    tmem_addr = T.alloc_shared([1], "uint32")
     A_s = pool.alloc((STAGES, 128, BLOCK), "float8_e4m3fn", layout=ring_layout)
     B_s = pool.alloc((STAGES, 128, BLOCK), "float8_e4m3fn", layout=ring_layout)
     full = pool.alloc((STAGES,), "uint64", align=8)
@@ -41,70 +42,70 @@ def gemm(
     pool.commit()
     if warp_id == 0:
         if lane_id == 0:
-            for s in Tx.unroll(STAGES):
-                Tx.ptx.mbarrier.init(full.ptr_to([s]), 1)
-                Tx.ptx.mbarrier.init(free.ptr_to([s]), 1)
-            for s in Tx.unroll(2):
-                Tx.ptx.mbarrier.init(made.ptr_to([s]), 1)
-                Tx.ptx.mbarrier.init(taken.ptr_to([s]), 128)
-            Tx.ptx.fence.mbarrier_init()
-        Tx.ptx.tcgen05.alloc(Tx.address_of(tmem_addr[0]), n_cols=256, cta_group=1)
-    Tx.ptx.tcgen05.fence.before_thread_sync()
-    Tx.cuda.cta_sync()
-    Tx.ptx.tcgen05.fence.after_thread_sync()
+            for s in T.unroll(STAGES):
+                T.ptx.mbarrier.init(full.ptr_to([s]), 1)
+                T.ptx.mbarrier.init(free.ptr_to([s]), 1)
+            for s in T.unroll(2):
+                T.ptx.mbarrier.init(made.ptr_to([s]), 1)
+                T.ptx.mbarrier.init(taken.ptr_to([s]), 128)
+            T.ptx.fence.mbarrier_init()
+        T.ptx.tcgen05.alloc(T.address_of(tmem_addr[0]), n_cols=256, cta_group=1)
+    T.ptx.tcgen05.fence.before_thread_sync()
+    T.cuda.cta_sync()
+    T.ptx.tcgen05.fence.after_thread_sync()
 
     if warp_id == 4:
-        if Tx.ptx.elect_sync():
-            for k in Tx.serial(BLOCKS):
-                Tx.ptx.mbarrier.try_wait(free.ptr_to([k % STAGES]), (k // STAGES + 1) % 2)
-                Tx.ptx.mbarrier.arrive.expect_tx(full.ptr_to([k % STAGES]), 2 * 128 * BLOCK)
-                a = Tx.meta_var(A[by * 128 : by * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
-                b = Tx.meta_var(B[bx * 128 : bx * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
-                Tx.copy_async(A_s[k % STAGES, :, :], a, dispatch="tma", mbar=full.ptr_to([k % STAGES]))
-                Tx.copy_async(B_s[k % STAGES, :, :], b, dispatch="tma", mbar=full.ptr_to([k % STAGES]))
+        if T.ptx.elect_sync():
+            for k in T.serial(BLOCKS):
+                T.ptx.mbarrier.try_wait(free.ptr_to([k % STAGES]), (k // STAGES + 1) % 2)
+                T.ptx.mbarrier.arrive.expect_tx(full.ptr_to([k % STAGES]), 2 * 128 * BLOCK)
+                a = T.meta_var(A[by * 128 : by * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
+                b = T.meta_var(B[bx * 128 : bx * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
+                Tx.copy_async(A_s[k % STAGES, :, :], a, dispatch="tma_auto", mbar=full.ptr_to([k % STAGES]))
+                Tx.copy_async(B_s[k % STAGES, :, :], b, dispatch="tma_auto", mbar=full.ptr_to([k % STAGES]))
 
     # One block of K per accumulator, alternately: an accumulator is overwritten once its sums have been taken.
     if warp_id == 5:
-        if Tx.ptx.elect_sync():
-            for k in Tx.serial(BLOCKS):
-                product = Tx.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0] + k % 2 * 128,
+        if T.ptx.elect_sync():
+            for k in T.serial(BLOCKS):
+                product = T.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0] + k % 2 * 128,
                                          layout=tmem_tile)  # fmt: skip
-                Tx.ptx.mbarrier.try_wait(full.ptr_to([k % STAGES]), k // STAGES % 2)
-                Tx.ptx.mbarrier.try_wait(taken.ptr_to([k % 2]), (k // 2 + 1) % 2)
-                Tx.ptx.tcgen05.fence.after_thread_sync()
+                T.ptx.mbarrier.try_wait(full.ptr_to([k % STAGES]), k // STAGES % 2)
+                T.ptx.mbarrier.try_wait(taken.ptr_to([k % 2]), (k // 2 + 1) % 2)
+                T.ptx.tcgen05.fence.after_thread_sync()
                 Tx.gemm_async(product[:, :], A_s[k % STAGES, :, :], B_s[k % STAGES, :, :], accum=False, dispatch="tcgen05")
-                Tx.ptx.tcgen05.commit(free.ptr_to([k % STAGES]), cta_group=1)
-                Tx.ptx.tcgen05.commit(made.ptr_to([k % 2]), cta_group=1)
+                T.ptx.tcgen05.commit(free.ptr_to([k % STAGES]), cta_group=1)
+                T.ptx.tcgen05.commit(made.ptr_to([k % 2]), cta_group=1)
 
     # Each thread scales and adds up one row.
     if warp_id < 4:
-        total = Tx.alloc_local((128,), "float32")
-        part = Tx.alloc_local((PART,), "float32")
+        total = T.alloc_local((128,), "float32")
+        part = T.alloc_local((PART,), "float32")
         part_wg = part.view(128, PART, layout=thread_part)
-        scale = Tx.alloc_local((1,), "float32")
-        result = Tx.alloc_local((128,), "bfloat16")
+        scale = T.alloc_local((1,), "float32")
+        result = T.alloc_local((128,), "bfloat16")
         Tx.fill(total[:], 0.0)
-        for k in Tx.serial(BLOCKS):
-            tile = Tx.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0] + k % 2 * 128,
+        for k in T.serial(BLOCKS):
+            tile = T.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0] + k % 2 * 128,
                                   layout=tmem_tile)  # fmt: skip
             scale[0] = SA[k, by * 128 + tid] * SB[bx, k]
-            Tx.ptx.mbarrier.try_wait(made.ptr_to([k % 2]), k // 2 % 2)
-            Tx.ptx.tcgen05.fence.after_thread_sync()
-            for c in Tx.unroll(128 // PART):
+            T.ptx.mbarrier.try_wait(made.ptr_to([k % 2]), k // 2 % 2)
+            T.ptx.tcgen05.fence.after_thread_sync()
+            for c in T.unroll(128 // PART):
                 Tx.wg.copy_async(part_wg[:, :], tile[:, c * PART : c * PART + PART])
-                Tx.ptx.tcgen05.wait.ld()
-                sums = Tx.meta_var(total[c * PART : c * PART + PART])
+                T.ptx.tcgen05.wait.ld()
+                sums = T.meta_var(total[c * PART : c * PART + PART])
                 Tx.fma(sums, part[:], scale[:], sums)
-            Tx.ptx.tcgen05.fence.before_thread_sync()
-            Tx.ptx.mbarrier.arrive(taken.ptr_to([k % 2]))
+            T.ptx.tcgen05.fence.before_thread_sync()
+            T.ptx.mbarrier.arrive(taken.ptr_to([k % 2]))
         Tx.cast(result[:], total[:])
         Tx.copy(D[by * 128 + tid, bx * 128 : bx * 128 + 128], result[:])
-    Tx.ptx.tcgen05.fence.before_thread_sync()
-    Tx.cuda.cta_sync()
-    Tx.ptx.tcgen05.fence.after_thread_sync()
+    T.ptx.tcgen05.fence.before_thread_sync()
+    T.cuda.cta_sync()
+    T.ptx.tcgen05.fence.after_thread_sync()
     if warp_id == 0:
-        Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-        Tx.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=256, cta_group=1)
+        T.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
+        T.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=256, cta_group=1)
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ them in all four quarters of the lanes) and multiplies; each stage has its own c
 """
 
 from tirx_eq.layout import R, S, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg
-from tirx_eq.script import tirx as Tx
+from tirx_eq.script import tirx as T
+from tirx_eq.script.tirx import tile as Tx
 
 M, N, K = 128, 256, 768
 #: Elements of K of one stage (128 bytes of a row), and its factors per row.
@@ -24,19 +25,19 @@ tmem_tile = TileLayout(S[(128, 128) : (1 @ TLane, 1 @ TCol)])
 thread_row = TileLayout(S[(128, 128) : (1 @ tid_in_wg, 1)])
 
 
-@Tx.prim_func
+@T.prim_func
 def gemm(
-    A: Tx.Buffer((M, K), "float4_e2m1fn"), B: Tx.Buffer((N, K), "float4_e2m1fn"),
-    FA: Tx.Buffer((M // 128, K // 64, 32, 16), "float8_e4m3fn"), FB: Tx.Buffer((N // 128, K // 64, 32, 16), "float8_e4m3fn"),
-    alpha: Tx.float32, D: Tx.Buffer((M, N), "float16"),
+    A: T.Buffer((M, K), "float4_e2m1fn"), B: T.Buffer((N, K), "float4_e2m1fn"),
+    FA: T.Buffer((M // 128, K // 64, 32, 16), "float8_e4m3fn"), FB: T.Buffer((N // 128, K // 64, 32, 16), "float8_e4m3fn"),
+    alpha: T.float32, D: T.Buffer((M, N), "float16"),
 ):  # fmt: skip
-    Tx.device_entry()
-    bx, by = Tx.cta_id([N // 128, M // 128])
-    warp_id = Tx.warp_id([6])
-    lane_id = Tx.lane_id([32])
-    tid = Tx.thread_id([192])
-    pool = Tx.SMEMPool()
-    tmem_addr = Tx.alloc_shared([1], "uint32")
+    T.device_entry()
+    bx, by = T.cta_id([N // 128, M // 128])
+    warp_id = T.warp_id([6])
+    lane_id = T.lane_id([32])
+    tid = T.thread_id([192])
+    pool = T.SMEMPool()
+    tmem_addr = T.alloc_shared([1], "uint32")
     A_s = pool.alloc((STAGES, 128, BLOCK), "float4_e2m1fn", layout=ring_layout)
     B_s = pool.alloc((STAGES, 128, BLOCK), "float4_e2m1fn", layout=ring_layout)
     FA_s = pool.alloc((STAGES, FACTORS // 4, 32, 16), "float8_e4m3fn", align=128)
@@ -49,66 +50,66 @@ def gemm(
     FB_rows = FB_s.view(STAGES, 128, FACTORS, layout=factor_lines)
     if warp_id == 0:
         if lane_id == 0:
-            for s in Tx.unroll(STAGES):
-                Tx.ptx.mbarrier.init(full.ptr_to([s]), 1)
-                Tx.ptx.mbarrier.init(free.ptr_to([s]), 1)
-            Tx.ptx.mbarrier.init(done.ptr_to([0]), 1)
-            Tx.ptx.fence.mbarrier_init()
-        Tx.ptx.tcgen05.alloc(Tx.address_of(tmem_addr[0]), n_cols=256, cta_group=1)
-    tmem = Tx.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0], layout=tmem_tile)
-    Tx.ptx.tcgen05.fence.before_thread_sync()
-    Tx.cuda.cta_sync()
-    Tx.ptx.tcgen05.fence.after_thread_sync()
+            for s in T.unroll(STAGES):
+                T.ptx.mbarrier.init(full.ptr_to([s]), 1)
+                T.ptx.mbarrier.init(free.ptr_to([s]), 1)
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+        T.ptx.tcgen05.alloc(T.address_of(tmem_addr[0]), n_cols=256, cta_group=1)
+    tmem = T.decl_buffer((128, 128), "float32", scope="tmem", allocated_addr=tmem_addr[0], layout=tmem_tile)
+    T.ptx.tcgen05.fence.before_thread_sync()
+    T.cuda.cta_sync()
+    T.ptx.tcgen05.fence.after_thread_sync()
 
     if warp_id == 4:
-        if Tx.ptx.elect_sync():
-            for k in Tx.serial(BLOCKS):
-                s = Tx.meta_var(k % STAGES)
-                Tx.ptx.mbarrier.try_wait(free.ptr_to([s]), (k // STAGES + 1) % 2)
-                Tx.ptx.mbarrier.arrive.expect_tx(full.ptr_to([s]), 2 * 128 * (BLOCK // 2 + FACTORS))
-                a = Tx.meta_var(A[by * 128 : by * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
-                b = Tx.meta_var(B[bx * 128 : bx * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
-                fa = Tx.meta_var(FA[by, k * (FACTORS // 4) : k * (FACTORS // 4) + FACTORS // 4, :, :])
-                fb = Tx.meta_var(FB[bx, k * (FACTORS // 4) : k * (FACTORS // 4) + FACTORS // 4, :, :])
-                Tx.copy_async(A_s[s, :, :], a, dispatch="tma", mbar=full.ptr_to([s]))
-                Tx.copy_async(B_s[s, :, :], b, dispatch="tma", mbar=full.ptr_to([s]))
-                Tx.copy_async(FA_s[s, :, :, :], fa, dispatch="tma", mbar=full.ptr_to([s]))
-                Tx.copy_async(FB_s[s, :, :, :], fb, dispatch="tma", mbar=full.ptr_to([s]))
+        if T.ptx.elect_sync():
+            for k in T.serial(BLOCKS):
+                s = T.meta_var(k % STAGES)
+                T.ptx.mbarrier.try_wait(free.ptr_to([s]), (k // STAGES + 1) % 2)
+                T.ptx.mbarrier.arrive.expect_tx(full.ptr_to([s]), 2 * 128 * (BLOCK // 2 + FACTORS))
+                a = T.meta_var(A[by * 128 : by * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
+                b = T.meta_var(B[bx * 128 : bx * 128 + 128, k * BLOCK : k * BLOCK + BLOCK])
+                fa = T.meta_var(FA[by, k * (FACTORS // 4) : k * (FACTORS // 4) + FACTORS // 4, :, :])
+                fb = T.meta_var(FB[bx, k * (FACTORS // 4) : k * (FACTORS // 4) + FACTORS // 4, :, :])
+                Tx.copy_async(A_s[s, :, :], a, dispatch="tma_auto", mbar=full.ptr_to([s]))
+                Tx.copy_async(B_s[s, :, :], b, dispatch="tma_auto", mbar=full.ptr_to([s]))
+                Tx.copy_async(FA_s[s, :, :, :], fa, dispatch="tma_auto", mbar=full.ptr_to([s]))
+                Tx.copy_async(FB_s[s, :, :, :], fb, dispatch="tma_auto", mbar=full.ptr_to([s]))
 
     if warp_id == 5:
-        if Tx.ptx.elect_sync():
-            for k in Tx.serial(BLOCKS):
-                s = Tx.meta_var(k % STAGES)
-                SFA = Tx.decl_buffer((128, FACTORS), "float8_e4m3fn", scope="tmem",
+        if T.ptx.elect_sync():
+            for k in T.serial(BLOCKS):
+                s = T.meta_var(k % STAGES)
+                SFA = T.decl_buffer((128, FACTORS), "float8_e4m3fn", scope="tmem",
                                      allocated_addr=tmem_addr[0] + (128 + s * 32), layout=factor_tmem)  # fmt: skip
-                SFB = Tx.decl_buffer((128, FACTORS), "float8_e4m3fn", scope="tmem",
+                SFB = T.decl_buffer((128, FACTORS), "float8_e4m3fn", scope="tmem",
                                      allocated_addr=tmem_addr[0] + (144 + s * 32), layout=factor_tmem)  # fmt: skip
-                Tx.ptx.mbarrier.try_wait(full.ptr_to([s]), k // STAGES % 2)
-                Tx.ptx.tcgen05.fence.after_thread_sync()
+                T.ptx.mbarrier.try_wait(full.ptr_to([s]), k // STAGES % 2)
+                T.ptx.tcgen05.fence.after_thread_sync()
                 Tx.copy_async(SFA[:, :], FA_rows[s, :, :])
                 Tx.copy_async(SFB[:, :], FB_rows[s, :, :])
                 Tx.gemm_async(tmem[:, :], A_s[s, :, :], B_s[s, :, :], SFA=SFA[:, :], SFB=SFB[:, :], accum=k > 0,
                               dispatch="tcgen05")  # fmt: skip
-                Tx.ptx.tcgen05.commit(free.ptr_to([s]), cta_group=1)
-            Tx.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=1)
+                T.ptx.tcgen05.commit(free.ptr_to([s]), cta_group=1)
+            T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=1)
 
     if warp_id < 4:
-        Tx.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
-        Tx.ptx.tcgen05.fence.after_thread_sync()
-        row = Tx.alloc_local((128,), "float32")
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+        T.ptx.tcgen05.fence.after_thread_sync()
+        row = T.alloc_local((128,), "float32")
         row_wg = row.view(128, 128, layout=thread_row)
-        result = Tx.alloc_local((128,), "float16")
+        result = T.alloc_local((128,), "float16")
         Tx.wg.copy_async(row_wg[:, :], tmem[:, :])
-        Tx.ptx.tcgen05.wait.ld()
+        T.ptx.tcgen05.wait.ld()
         Tx.mul(row[:], row[:], alpha)
         Tx.cast(result[:], row[:])
         Tx.copy(D[by * 128 + tid, bx * 128 : bx * 128 + 128], result[:])
-    Tx.ptx.tcgen05.fence.before_thread_sync()
-    Tx.cuda.cta_sync()
-    Tx.ptx.tcgen05.fence.after_thread_sync()
+    T.ptx.tcgen05.fence.before_thread_sync()
+    T.cuda.cta_sync()
+    T.ptx.tcgen05.fence.after_thread_sync()
     if warp_id == 0:
-        Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-        Tx.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=256, cta_group=1)
+        T.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
+        T.ptx.tcgen05.dealloc(tmem_addr[0], n_cols=256, cta_group=1)
 
 
 def main() -> None:

@@ -108,10 +108,10 @@ def test_nothing_spills():
 
 
 @pytest.mark.parametrize("dropped, fault", [
-    ("                    Tx.ptx.mbarrier.try_wait(p_full.ptr_to([s]), j % 2)\n", "deadlock"),
-    ("            Tx.ptx.tcgen05.wait.st()\n", "race"),
-    ("            Tx.ptx.mbarrier.try_wait(s_full.ptr_to([wg_id]), j % 2)\n", "race"),
-    ("                Tx.ptx.mbarrier.try_wait(kv_free.ptr_to([j % 2]), (j // 2 + 1) % 2)\n", "race"),
+    ("                    T.ptx.mbarrier.try_wait(p_full.ptr_to([s]), j % 2)\n", "deadlock"),
+    ("            T.ptx.tcgen05.wait.st()\n", "race"),
+    ("            T.ptx.mbarrier.try_wait(s_full.ptr_to([wg_id]), j % 2)\n", "race"),
+    ("                T.ptx.mbarrier.try_wait(kv_free.ptr_to([j % 2]), (j // 2 + 1) % 2)\n", "race"),
 ])  # fmt: skip
 def test_each_wait_is_needed(dropped, fault):
     """Without the wait for the probabilities the products run ahead by two phases, and the next wait never ends."""

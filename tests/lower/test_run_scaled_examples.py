@@ -118,9 +118,9 @@ def test_wrong_factors_are_noticed(name, change):
 
 
 @pytest.mark.parametrize(("name", "dropped"), [
-    ("gemm_nvfp4", "                Tx.ptx.mbarrier.try_wait(free.ptr_to([s]), (k // STAGES + 1) % 2)\n"),
-    ("gemm_nvfp4", "        Tx.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)\n"),
-    ("gemm_fp8_blockwise", "                Tx.ptx.mbarrier.try_wait(taken.ptr_to([k % 2]), (k // 2 + 1) % 2)\n"),
+    ("gemm_nvfp4", "                T.ptx.mbarrier.try_wait(free.ptr_to([s]), (k // STAGES + 1) % 2)\n"),
+    ("gemm_nvfp4", "        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)\n"),
+    ("gemm_fp8_blockwise", "                T.ptx.mbarrier.try_wait(taken.ptr_to([k % 2]), (k // 2 + 1) % 2)\n"),
 ])  # fmt: skip
 def test_each_wait_is_needed(name, dropped):
     func = variant(name, (dropped, ""))

@@ -18,8 +18,8 @@ WRONG = {
     "rmsnorm": ("1e-5, 1 / 1024)", "1e-5, 1 / 1044)"),
     "attention": ("Tx.reciprocal(total[:], total[:])",
                   "Tx.reciprocal(total[:], total[:])\n        Tx.mul(total[:], total[:], 1.01)"),
-    "gemm_fp8_blockwise": ("* SB[bx, k]", "* SB[bx, k] * Tx.float32(1.01)"),
-    "gemm_nvfp4": ("Tx.mul(row[:], row[:], alpha)", "Tx.mul(row[:], row[:], alpha * Tx.float32(1.01))"),
+    "gemm_fp8_blockwise": ("* SB[bx, k]", "* SB[bx, k] * T.float32(1.01)"),
+    "gemm_nvfp4": ("Tx.mul(row[:], row[:], alpha)", "Tx.mul(row[:], row[:], alpha * T.float32(1.01))"),
     "gemm_tma_pipeline": ("    Tx.cast(D16[:], D_reg[:])",
                           "    Tx.mul(D_reg[:], D_reg[:], 1.01)\n    Tx.cast(D16[:], D_reg[:])"),
 }  # fmt: skip
