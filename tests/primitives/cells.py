@@ -32,6 +32,12 @@ SPREAD = {
 }  # fmt: skip
 
 
+#: Stands for the dtype in which products of the cell's dtype are summed.
+ACCUMULATOR = "accumulator"
+#: Depth and columns of the products; their second factor is the same for all rows.
+DEPTH = 8
+
+
 @dataclass(frozen=True)
 class Primitive:
     """How a primitive is called: ``{D}`` and so on stand for operands.
@@ -87,6 +93,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "binary_reduce": Primitive("binary_reduce({D}, {E}, {A}, {B}, 'mul', 'sum')", {"D": 0, "E": 1, "A": 0, "B": 0}, ("D", "E")),
     "unary_reduce": Primitive("unary_reduce({D}, {E}, {A}, 'reciprocal', 'max')", {"D": 0, "E": 1, "A": 0}, ("D", "E")),
     "binary_chain": Primitive("binary_chain({D}, {A}, {B}, {C}, 'mul', 'add')", _tile("D", "A", "B", "C")),
+    "gemm": Primitive("gemm({D}, {A}, {B}, {C}, beta=1)", _tile("D", "A", "B", "C"), others=(("D", ACCUMULATOR), ("C", ACCUMULATOR))),
     "compose_op": Primitive("add({D}, {A}, {B})\n    {scope}.mul({D}, {D}, {B})", _tile("D", "A", "B")),
 }  # fmt: skip
 
@@ -122,11 +129,24 @@ class _Writer:
         self.columns = 0  # of tensor memory
         self.shared = False
 
-    def operand(self, name: str, place: str, scope: str, dtype: str, columns: int, is_output: bool) -> str:
+    def operand(self, name: str, place: str, scope: str, dtype: str, columns: int, is_output: bool,
+                product_of_rows: bool = False) -> str:  # fmt: skip
         """Declare an operand; how it is written in the call."""
         self.params.append(f'{name}: Tx.Buffer(({ROWS}, {columns}), "{dtype}")')
         getattr(self, f"_{place.split()[0]}")(name, scope, dtype, columns, is_output)
         rows = {"thread": "tid", "warp": "w * 32 : w * 32 + 32"}.get(scope, ":")
+        if name.startswith("B") and product_of_rows:
+            if place == REGISTERS:
+                self.before += [f'm{name} = Tx.alloc_local(({DEPTH}, {DEPTH}), "{dtype}")',
+                                f"Tx.copy(m{name}[:, :], {name}[0:{DEPTH}, :])"]  # fmt: skip
+                return f"m{name}[:, :]"
+            return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[0:{DEPTH}, :]"
+        if place == REGISTERS and product_of_rows and scope == "thread":
+            view = f"m{name} = r{name}.view(1, {DEPTH})"
+            self.before.append(view)
+            return f"m{name}[:, :]"
+        if product_of_rows and scope == "thread":
+            rows = "tid : tid + 1"
         if place == REGISTERS:
             return f"r{name}[:]" if scope == "thread" else f"v{name}[:, :]"
         return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[{rows}, :]"
@@ -195,11 +215,16 @@ class _Writer:
 
 def columns_of(cell: Cell, operand: str) -> int:
     """Columns of an operand: rows fill whole 32-bit words."""
+    if cell.primitive == "gemm":
+        return DEPTH
     return cell.spec.operands[operand] or max(COLUMNS, 64 // dt.storage_bits(cell.dtype))
 
 
 def dtype_of(cell: Cell, operand: str) -> str:
     other = dict(cell.spec.others).get(operand, cell.dtype)
+    if other == ACCUMULATOR:
+        kind, bits, _ = dt.parse(cell.dtype)
+        return f"{kind}{64 if bits == 64 else 32}" if kind in ("int", "uint", "float") else "int32"
     return "float16" if other == cell.dtype == "float32" and operand in dict(cell.spec.others) else other
 
 
@@ -230,7 +255,8 @@ def _write(group: Sequence[Cell]) -> _Writer:
         for name in spec.operands:
             place = spec.place(cell.placement, name)
             written[name] = writer.operand(
-                f"{name}{i}", place, cell.scope, dtype_of(cell, name), columns_of(cell, name), name in spec.outputs
+                f"{name}{i}", place, cell.scope, dtype_of(cell, name), columns_of(cell, name), name in spec.outputs,
+                cell.primitive == "gemm",
             )
         flat = cell.scope == "thread" and spec.place(cell.placement, "D") == REGISTERS
         call = (spec.one_dimension if flat and spec.one_dimension else spec.call).format(scope=PREFIX[cell.scope], **written)

@@ -10,7 +10,7 @@ import numpy as np
 from tirx_eq.errors import TirxError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
-from tirx_eq.lower.candidates import NoCandidate, Rejection, choose, lowering_rules
+from tirx_eq.lower.candidates import Facts, Rejection, applicable, choose, lowering_rules
 from tirx_eq.lower.context import CallContext
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.stage_tmem import stage_tensor_memory
@@ -50,17 +50,26 @@ def outcomes(group: Sequence[Cell]) -> list[Outcome]:
         if len(group) > 1:
             return [found for cell in group for found in outcomes([cell])]
         return [Outcome((), f"{type(error).__name__}: {str(error).splitlines()[0]}")]
-    return [_outcome([c for c in lowerer.contexts if c.span and c.span.line in lines]) for lines in call_lines(*group)]
+    mine = [[c for c in lowerer.contexts if c.span and c.span.line in lines] for lines in call_lines(*group)]
+    refused = [next((r for c in contexts if (r := _refused(c)) is not None), None) for contexts in mine]
+    # One e-graph for all calls that have candidates.
+    wanted = [c for contexts, r in zip(mine, refused) if r is None for c in contexts]
+    chosen = {k.context.index: k.chosen.rule for k in choose(wanted)}
+    return [
+        Outcome(tuple(dict.fromkeys(chosen[c.index] for c in contexts))) if r is None else Outcome((), r.condition)
+        for contexts, r in zip(mine, refused)
+    ]
 
 
-def _outcome(contexts: Sequence[CallContext]) -> Outcome:
-    chosen = []
-    for c in contexts:
-        try:
-            chosen += [k.chosen.rule for k in choose([c])]
-        except NoCandidate as error:
-            return Outcome((), _nearest(error.rejected).condition)
-    return Outcome(tuple(dict.fromkeys(chosen)))
+def _refused(c: CallContext) -> Rejection | None:
+    """The nearest rejection of a call that no rule lowers."""
+    facts, rejected = Facts(c), {}
+    for p in applicable(c, lowering_rules()):
+        failures, passed = facts.rejections(p)
+        if (p.parameter is None and not failures) or passed:
+            return None
+        rejected[p.rule.name] = failures
+    return _nearest(rejected)
 
 
 def _nearest(rejected: dict[str, tuple[Rejection, ...]]) -> Rejection:

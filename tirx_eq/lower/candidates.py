@@ -138,7 +138,7 @@ def _premises(rule: Rule) -> Premises:
     return Premises(rule, op, scope, tuple(holds), parameter, tuple(holds_at), node)
 
 
-class _Facts:
+class Facts:
     """Conditions of one call, evaluated once and when first asked for."""
 
     def __init__(self, context: CallContext) -> None:
@@ -199,9 +199,9 @@ def choose(contexts: Sequence[CallContext]) -> list[Choice]:
     tables: dict[str, list[tuple[int | str, ...]]] = {"call": [], "holds": [], "holds-at": [], "may": []}
     rejected: dict[int, dict[str, tuple[Rejection, ...]]] = {}
     for c in contexts:
-        facts = _Facts(c)
+        facts = Facts(c)
         rejected[c.index] = {}
-        for p in _applicable(c, rules):
+        for p in applicable(c, rules):
             failures, passed = facts.rejections(p)
             rejected[c.index][p.rule.name] = failures
             tables["may"] += [(c.index, str(p.parameter), value) for value in passed]
@@ -230,7 +230,7 @@ def _select(contexts: Sequence[CallContext], legal: Sequence[Sequence[Candidate]
     return select(options, shared)
 
 
-def _applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
+def applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
     """The rules for the call's op, restricted by ``dispatch``."""
     mine = [p for p in rules if p.op in _names(c)]
     if not mine:
@@ -274,7 +274,7 @@ def _candidates(
     c: CallContext, nodes: list[tuple[str, tuple[int, ...]]], rejected: dict[str, tuple[Rejection, ...]]
 ) -> list[Candidate]:
     """The legal candidates of a call, cheapest first; raises NoCandidate if there is none."""
-    allowed = {p.node: p for p in _applicable(c, lowering_rules())}
+    allowed = {p.node: p for p in applicable(c, lowering_rules())}
     candidates = [
         Candidate(allowed[op].variant, allowed[op].rule.name, op, values, VARIANTS[op].price(c, values))
         for op, values in nodes

@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import LoweringError
-from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, call
+from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, call, const
 from ..ir.op import TILE_PREFIX
+from .threads import WARPGROUP, Launch
 
 COMPOSITES = ("compose_op", "binary_reduce", "unary_reduce")
 #: Scope -> the intrinsic after which its threads see each other's writes to shared and global memory.
+LAST_BARRIER = 15
 BARRIERS = {"warp": "tirx.cuda.warp_sync", "cta": "tirx.cuda.cta_sync"}
 
 
-def expand(s: TilePrimitiveCall) -> list[Stmt] | None:
+def expand(s: TilePrimitiveCall, launch: Launch) -> list[Stmt] | None:
     """The parts of a composite call, or None if it is a primitive by itself.
-
-    Raises LoweringError for a scope without a barrier of its own whose threads share the intermediate result in memory.
     """
     name = s.op.short_name
     if name == "compose_op":
@@ -40,7 +40,7 @@ def expand(s: TilePrimitiveCall) -> list[Stmt] | None:
             raise LoweringError(f"'{op.short_name}' takes no bias and scale", span=s.span)
         first = _call(s, op, out, s.operand("unary_input"), *((bias, scale) if affine else ()))
     second = _call(s, reduce_op, reduced, out, s.operand("reduce_axes"), False)
-    return [first, *_between(s, out.buffer.scope), second]
+    return [first, *_between(s, out.buffer.scope, launch), second]
 
 
 def _op(op: Any) -> Op:
@@ -51,16 +51,12 @@ def _call(s: TilePrimitiveCall, op: Op, *args: Any) -> TilePrimitiveCall:
     return replace(s, op=op, args=tuple(args), span=s.span)
 
 
-def _between(s: TilePrimitiveCall, space: str) -> list[Stmt]:
+def _between(s: TilePrimitiveCall, space: str, launch: Launch) -> list[Stmt]:
     """The barrier between the two parts, where threads share the intermediate result (in tensor memory each has its lane)."""
-    if space in ("local", "tmem") or s.scope.kind == "thread":
+    if space in ("local", "tmem") or s.scope.kind in ("thread", "cluster"):  # no part is lowered for a cluster
         return []
-    name = BARRIERS.get(s.scope.kind)
-    if name is None:
-        raise LoweringError(
-            f"'{s.op.short_name}' at {s.scope.kind} scope: its result in {space} memory is shared by threads that no "
-            "barrier of their own joins",
-            hint="give the element-wise result registers, or call the two primitives with a barrier between them",
-            span=s.span,
-        )
-    return [Evaluate(call(name, "void"), span=s.span)]
+    if s.scope.kind == "warpgroup":
+        # Named barriers from the last down, one per warpgroup (PTX ISA: there are 16).
+        number = LAST_BARRIER - launch.flat_tid() // WARPGROUP if launch.threads > WARPGROUP else const(LAST_BARRIER)
+        return [Evaluate(call("tirx.cuda.warpgroup_sync", "void", number), span=s.span)]
+    return [Evaluate(call(BARRIERS[s.scope.kind], "void"), span=s.span)]

@@ -90,8 +90,6 @@ def _spread_copy(c: CallContext) -> Spread | str:
     if isinstance(both, str):
         return both
     local, memory = both
-    if local.bits % 8:
-        return f"elements of {local.bits} bits are parts of bytes"
     found = spread_of(c, local)
     if isinstance(found, str):
         return found
@@ -103,6 +101,8 @@ def _spread_copy(c: CallContext) -> Spread | str:
 
 def spread_of(c: CallContext, o: Operand) -> Spread | str:
     """The slots of a register operand, in the order of their bytes, or why threads don't have the same ones."""
+    if o.bits % 8:
+        return f"elements of {o.bits} bits are parts of bytes"
     where = held(o)
     if isinstance(where, str):
         return where

@@ -59,7 +59,7 @@ class _Stage(StmtMutator):
             return seq(self.visit(part) for part in value.args)
         if not self._by_warpgroup(value):
             return value
-        if (parts := expand(value)) is not None:
+        if (parts := expand(value, self.launch)) is not None:
             return seq(self.visit(part) for part in parts)
         return seq(self._staged(value))
 

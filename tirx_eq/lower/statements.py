@@ -411,7 +411,7 @@ class Lowerer:
 
     def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
         s = self._settled(s, place)
-        if (parts := expand(s)) is not None:
+        if (parts := expand(s, self.launch)) is not None:
             pending, place.pending = place.pending, []
             return [*pending, *(node for part in parts for node in self.block(part, place))]
         s = self._fixed_regions(s, place)

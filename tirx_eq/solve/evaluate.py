@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import TirxError
 from ..ir import Buffer, BufferRegion
 from ..layout import Layout
-from ..lower.candidates import _CONFIG_OF, Candidate, Premises, Rejection, _applicable, lowering_rules
+from ..lower.candidates import _CONFIG_OF, Candidate, Premises, Rejection, applicable, lowering_rules
 from ..lower.conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from ..lower.context import CallContext, Operand
 from ..lower.machine import Price
@@ -95,7 +95,7 @@ class CallTable:
         self.opened = dict(opened)
         self.weight = weight
         self.unknowns = tuple(sorted({o.unknown for o in opened.values()}))
-        self.rules = tuple(p for p in _applicable(context, lowering_rules()))
+        self.rules = tuple(p for p in applicable(context, lowering_rules()))
         self._reads = _Reads()
         self._contexts: dict[tuple[Layout, ...], CallContext | str] = {}
         self._buffers: dict[tuple[str, Layout], Buffer] = {}

@@ -6,7 +6,7 @@ from ...ir import dtype as dt
 from ..context import CallContext
 from ..product import plain
 from ..product_work import product_work
-from ..recipes import FLOATS, INTEGERS, accumulator, cast_path
+from ..recipes import ARITHMETIC_DTYPES, accumulator, cast_path
 from .registry import SPACE_NAMES, holds
 
 
@@ -23,11 +23,13 @@ def _spaces(c: CallContext) -> str | None:
 def _dtypes(c: CallContext) -> str | None:
     names = "ABC" if plain(c.call.operand("beta")) != 0 else "AB"
     d = c.operands["D"].dtype
-    if d not in ("float64", *FLOATS, *INTEGERS):
+    if d not in ARITHMETIC_DTYPES or dt.bits(d) < 8:
         return f"D is of {d}"
     inner = accumulator(d)
     for name in names:
         source = c.operands[name].dtype
+        if source not in ARITHMETIC_DTYPES or dt.bits(source) < 8:
+            return f"'{name}' is of {source}"
         if cast_path(source, inner) is None or (dt.is_float(source) and not dt.is_float(inner)):
             return f"'{name}' of {source} can't be multiplied in {inner}, of which D's {d} is made"
     return None if cast_path(inner, d) else f"there is no conversion from {inner} to {d}"
