@@ -93,7 +93,8 @@ PRIMITIVES: dict[str, Primitive] = {
     "binary_reduce": Primitive("binary_reduce({D}, {E}, {A}, {B}, 'mul', 'sum')", {"D": 0, "E": 1, "A": 0, "B": 0}, ("D", "E")),
     "unary_reduce": Primitive("unary_reduce({D}, {E}, {A}, 'reciprocal', 'max')", {"D": 0, "E": 1, "A": 0}, ("D", "E")),
     "binary_chain": Primitive("binary_chain({D}, {A}, {B}, {C}, 'mul', 'add')", _tile("D", "A", "B", "C")),
-    "gemm": Primitive("gemm({D}, {A}, {B}, {C}, beta=1)", _tile("D", "A", "B", "C"), others=(("D", ACCUMULATOR), ("C", ACCUMULATOR))),
+    "gemm": Primitive("gemm({D}, {A}, {B}, {C}, beta=1)", _tile("D", "A", "B", "C"),
+                      others=(("D", ACCUMULATOR), ("C", ACCUMULATOR))),
     "compose_op": Primitive("add({D}, {A}, {B})\n    {scope}.mul({D}, {D}, {B})", _tile("D", "A", "B")),
 }  # fmt: skip
 
