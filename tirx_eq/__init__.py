@@ -16,6 +16,8 @@ _PUBLIC = {
     "simplify_all": ("tirx_eq.egraph.simplify", "simplify_all"),
     "compile": ("tirx_eq.solve.compile", "compile_open"),
     "solve": ("tirx_eq.solve.solve", "solve"),
+    "erase_layouts": ("tirx_eq.solve.erasing", "erase_layouts"),
+    "NoLayoutError": ("tirx_eq.solve.conflict", "NoLayoutError"),
     "Kernel": ("tirx_eq.lower.kernel", "Kernel"),
     "TirxError": ("tirx_eq.errors", "TirxError"),
     "Verdict": ("tirx_eq.prove.verdict", "Verdict"),
@@ -44,12 +46,15 @@ if TYPE_CHECKING:
     from .prove.verdict import Verdict
     from .solve.best_layout import best_layout
     from .solve.compile import compile_open as compile
+    from .solve.conflict import NoLayoutError
     from .solve.convert import convert
+    from .solve.erasing import erase_layouts
     from .solve.solve import solve
 
 __all__ = [
-    "Kernel", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile", "conflict_free", "convert", "covers",
-    "equal", "from_tvm", "injective", "same_up_to", "simplify", "simplify_all", "solve", "strategies", "to_tvm", "tvm_pass",
+    "Kernel", "NoLayoutError", "TirxError", "Verdict", "__version__", "best_layout", "check", "compile",
+    "conflict_free", "convert", "covers", "equal", "erase_layouts", "from_tvm", "injective", "same_up_to", "simplify",
+    "simplify_all", "solve", "strategies", "to_tvm", "tvm_pass",
 ]  # fmt: skip
 
 

@@ -113,6 +113,14 @@ def k(n: Tx.int32, A: Tx.Buffer(("n",), "float32")):
         te.solve(func)
 
 
+def test_global_memory_is_never_open():
+    for text in ('A: Tx.Buffer((8,), "float32", layout=Tx.auto)', 'A: Tx.Buffer((8,), "float32")'):
+        body = "    G = Tx.alloc_buffer((8,), layout=Tx.auto)" if "auto" not in text else "    tx = Tx.thread_id([8])"
+        source = f"{kernels.HEADER}@Tx.prim_func\ndef k({text}):\n    Tx.device_entry()\n{body}\n"
+        with pytest.raises(LayoutError, match="global memory can't be left open"):
+            parse_function(source)
+
+
 def test_compile_solves_first():
     func = kernels.transpose(16, "float32")
     assert has_open_layouts(func)
@@ -120,6 +128,8 @@ def test_compile_solves_first():
         compile_function(func)
     made = te.compile(func)
     assert isinstance(made.solution.layout("S1"), ComposeLayout)
+    assert "layout of 'S1', left open: ComposeLayout(" in made.explain()
+    assert made.report()["solution"]["layouts"][0]["buffer"] == "S1"
     a = np.arange(256, dtype=np.float32).reshape(16, 16)
     result = made.simulate(a, np.zeros_like(a))
     assert np.array_equal(result.arrays["B"], a.T) and not result.faults

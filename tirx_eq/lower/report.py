@@ -15,7 +15,8 @@ def report(kernel: Kernel) -> dict[str, Any]:
     """The report as JSON-able data.
 
     ``calls``: per tile call the chosen lowering, candidates with modelled cycles, rejected variants with the failing
-    condition, and the verdict on the layout equation.  ``expressions``: per distinct index expression its term before and
+    condition, and the verdict on the layout equation; ``solution``: the layouts that were left open, where there were some.
+    ``expressions``: per distinct index expression its term before and
     after saturation, costs, the rules that fired, and the procedure that validated it.
     """
     return {
@@ -33,6 +34,7 @@ def report(kernel: Kernel) -> dict[str, Any]:
         "launch": kernel.launch.to_json(),
         "seconds": {k: round(v, 4) for k, v in kernel.seconds.items()},
         "warnings": list(kernel.warnings),
+        **({"solution": kernel.solution.report()} if kernel.solution is not None else {}),
     }  # fmt: skip
 
 
@@ -59,7 +61,8 @@ def _call(lowered: Lowered) -> dict[str, Any]:
 
 def explain(kernel: Kernel) -> str:
     """The calls as text: every candidate with its cost, and for every other variant the condition that ruled it out."""
-    lines: list[str] = []
+    solved = kernel.solution.chosen if kernel.solution is not None else ()
+    lines = [f"layout of '{c.name}', left open: {c.layout.script('')}" for c in solved]
     for lowered in kernel.calls:
         lines += _explain_call(lowered.choice)
         lines.append(f"    layout equation: {lowered.equation.status} by {lowered.equation.decided_by}"

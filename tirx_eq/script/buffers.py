@@ -113,6 +113,10 @@ def buffer(
         pointer = Var(buffer_name, PointerType(PrimType(name), scope))
         if builder is not None:
             builder.unnamed(pointer)
+    if layouts.is_open(layout) and pointer.ty.storage_scope == "global":  # type: ignore[union-attr]
+        raise LayoutError(
+            "the layout of a buffer in global memory can't be left open", hint="whoever fills it in needs to know it"
+        )
     made = Buffer(
         pointer, name, extents,
         tuple(Var(s, PrimType("int32")) if isinstance(s, str) else as_expr(s) for s in strides or ()),
