@@ -36,6 +36,11 @@ class Active:
         """The same, with a variable that has one value in all of them."""
         return replace(self, uniform=self.uniform | {var})
 
+    def without_lost(self, start: Active, end: Active) -> Active:
+        """The same without the threads that left a branch on its way from ``start`` to ``end``."""
+        unknown = self.data_dependent or (end.data_dependent and not start.data_dependent)
+        return replace(self, mask=self.mask & ~(start.mask & ~end.mask), data_dependent=unknown)
+
     def threads(self) -> int:
         """How many threads execute (one per active warp if elected)."""
         return len(self.warps()) if self.elected else int(self.mask.sum())

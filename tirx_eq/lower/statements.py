@@ -296,16 +296,21 @@ class Lowerer:
             taken = s.then_case if condition.value else s.else_case
             return list(self.block(taken, place)) if taken is not None else []
         branches: list[Block] = []
+        ends: list[tuple[Active, Active]] = []
         for body, holds in ((s.then_case, True), (s.else_case, False)):
             if body is None:
                 branches.append(())
                 continue
-            active = narrow(place.active, condition, self.launch, holds)
-            branches.append(self.block(body, self._inside(place, body, active)))
+            inner = self._inside(place, body, narrow(place.active, condition, self.launch, holds))
+            start = inner.active
+            branches.append(self.block(body, inner))
+            ends.append((start, inner.active))
         self._forget(place, s)
         for body, holds in ((s.then_case, True), (s.else_case, False)):
             if body is not None and always_jumps(body):
                 place.active = narrow(place.active, condition, self.launch, not holds)
+        for start, end in ends:
+            place.active = place.active.without_lost(start, end)
         return [If(condition, *branches)]
 
     def for_(self, s: For, place: Place) -> list[Node]:
