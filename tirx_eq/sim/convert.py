@@ -8,7 +8,7 @@ import numpy as np
 
 from tirx_eq.sim import formats
 from tirx_eq.sim.isa import INTEGERS, entry
-from tirx_eq.sim.memory import GLOBAL, LOCAL, PARAM, SHARED
+from tirx_eq.sim.memory import LOCAL, PARAM, SHARED
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Run
 from tirx_eq.sim.syntax import Instr, Vec
 from tirx_eq.sim.wave import Group, Wave
@@ -273,7 +273,6 @@ def in_space(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     return lambda w, g: target(w, g, w.classify(read(w, g)) == number), ALU
 
 
-_ = GLOBAL
 ENTRIES = [
     *entry("cvt.pack.sat", "s16 u16 s8 u8 s32 b32", pack),
     *entry("cvt", "rn rz rm rp rni rzi rmi rpi rna rs ftz sat relu satfinite scaled", cvt, SCALARS),

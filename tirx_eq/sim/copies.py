@@ -369,8 +369,7 @@ def prefetch(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 HINT = "L2::cache_hint"
 DIMS = "1d 2d 3d 4d 5d"
-LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4"
-REDUCE = " ".join(ATOMIC)
+REDUCE = "add min max inc dec and or xor"
 TYPES = "f16 bf16 f32 f64 u32 s32 u64 s64 b32 b64 noftz"
 ENTRIES = [
     *entry("st.async", "weak shared::cluster mbarrier::complete_tx::bytes v2 v4 b32 b64 u32 u64 s32 s64 f32 f64", remote_store),
@@ -383,6 +382,6 @@ ENTRIES = [
     *entry("cp.reduce.async.bulk.shared::cluster.shared::cta", f"mbarrier::complete_tx::bytes {REDUCE} {TYPES}",
            bulk_reduce_remote),
     *entry("st.bulk", "weak shared::cta", bulk_zero),
-    *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tile::gather4 tensor {HINT}", prefetch),
+    *entry("cp.async.bulk.prefetch", f"{DIMS} L2 global tile tile::gather4 im2col tensor {HINT}", prefetch),
     *entry("cp.async.bulk.commit_group", "", bulk_commit), *entry("cp.async.bulk.wait_group", "read", bulk_wait),
 ]

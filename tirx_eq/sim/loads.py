@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tirx_eq.sim.alu import need
-from tirx_eq.sim.clocks import HB, join
+from tirx_eq.sim.clocks import join
 from tirx_eq.sim.formats import to_bf16, to_f16, widen
 from tirx_eq.sim.isa import BITS, INTEGERS, entry
 from tirx_eq.sim.memory import GENERIC, LOCAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, STRONG, Shadow
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
-from tirx_eq.sim.syntax import Instr, Mem, Operand, Reg, Sink, Vec
+from tirx_eq.sim.syntax import Instr, Operand, Reg, Sink, Vec
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray
@@ -417,7 +417,6 @@ CACHE = ("ca cg cs lu cv wb wt L1::evict_normal L1::evict_unchanged L1::evict_fi
          "L2::evict_normal L2::evict_first L2::evict_last L2::cache_hint L2::64B L2::128B L2::256B nc unified")
 SCOPES = "cta cluster gpu sys"
 _SPACES = " ".join(SPACES)
-_ = (Mem, HB)
 ENTRIES = [
     *entry("ld ldu", f"weak volatile relaxed acquire mmio {SCOPES} {_SPACES} {CACHE} v2 v4 v8", load, TYPES),
     *entry("st", f"weak volatile relaxed release mmio {SCOPES} {_SPACES} {CACHE} v2 v4 v8", store, TYPES),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tirx_eq.errors import PtxError, SimulationError
+from tirx_eq.errors import SimulationError
 from tirx_eq.sim.clocks import HB
 from tirx_eq.sim.declarations import TYPE_BYTES
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
@@ -476,6 +476,3 @@ def finish(wave: Wave) -> None:
             if sizes:
                 wave.report("tmem-alloc", f"CTA {wave.cta_number(cta)} ends with tensor memory still allocated: "
                                           + ", ".join(f"{n} columns at {s}" for s, n in sizes.items()))
-
-
-_ = PtxError

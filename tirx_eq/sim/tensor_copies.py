@@ -10,6 +10,7 @@ from tirx_eq.sim import mbarrier
 from tirx_eq.sim.copies import (
     DIMS,
     HINT,
+    REDUCE,
     cells_of_chunks,
     check_global,
     deliver,
@@ -220,7 +221,6 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
 
 LOAD = f"global mbarrier::complete_tx::bytes multicast::cluster {HINT} cta_group::1 cta_group::2 tile tile::gather4 im2col"
 STORE = f"bulk_group {HINT} tile im2col_no_offs"
-REDUCE = "add min max inc dec and or xor"
 ENTRIES = [
     *[e for d in DIMS.split() for e in
       entry(f"cp.async.bulk.tensor.{d}.shared::cluster cp.async.bulk.tensor.{d}.shared::cta", LOAD, tensor_load)],
