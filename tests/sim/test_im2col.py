@@ -7,7 +7,7 @@ import pytest
 
 from tests.sim.test_tma import kernel, run
 from tirx_eq.errors import ParseError, PtxError
-from tirx_eq.ptx.ptxas import assemble
+from tirx_eq.ptx import ptxas
 from tirx_eq.sim import Im2col, TensorMap
 
 rng = np.random.default_rng(12)
@@ -93,7 +93,8 @@ def test_mistakes():
             TensorMap("A", "s32", x.shape[::-1], tuple(reversed(x.strides[:-1])), **fields)
 
 
+@pytest.mark.skipif(ptxas.find_tool("ptxas") is None, reason="PTXAS IS NOT INSTALLED: nothing assembled")
 def test_ptxas_takes_these_kernels():
     store = "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%d1, {8, 3, 2, 0}], [%r0];"
     text = kernel(load(CASES[2], 0, (1, 2)), 4 * PIXELS * CHANNELS, "", store)
-    assemble(text.replace("shared::cta.global.im2col", "shared::cluster.global.im2col"), "sm_100a")
+    ptxas.assemble(text.replace("shared::cta.global.im2col", "shared::cluster.global.im2col"), "sm_100a")
