@@ -76,9 +76,11 @@ def persistent_pair(expected_bytes=2 * (128 + 64) * 64 * 2):
                     tiles.init(cluster)
                     while tiles.valid():
                         result.empty.wait(0, free.phase)
+                        T.ptx.tcgen05.fence.after_thread_sync()
                         free.advance()
                         for k in T.serial(3):
                             load.full.wait(ready.stage, ready.phase)
+                            T.ptx.tcgen05.fence.after_thread_sync()
                             a_now = T.meta_var(a_s[ready.stage, :, :])
                             b_now = T.meta_var(b_s[ready.stage, :, :])
                             Tx.gemm_async(acc[:, :], a_now, b_now, accum=k > 0, cta_group=2)
@@ -94,9 +96,11 @@ def persistent_pair(expected_bytes=2 * (128 + 64) * 64 * 2):
             tiles.init(cluster)
             while tiles.valid():
                 result.full.wait(0, done.phase)
+                T.ptx.tcgen05.fence.after_thread_sync()
                 done.advance()
                 Tx.wg.copy_async(rows[:, :], acc[:, :])
                 T.ptx.tcgen05.wait.ld()
+                T.ptx.tcgen05.fence.before_thread_sync()
                 result.empty.arrive(0, remote=0)
                 Tx.cast(half[:], regs[:])
                 row = T.meta_var(tiles.m_idx * 256 + r * 128 + t)

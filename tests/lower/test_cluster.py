@@ -13,6 +13,7 @@ from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import Box, Index, Memory
 from tirx_eq.lower.variants import VARIANTS
 
+from ..interp.test_pipelines import persistent_pair
 from .cluster_kernels import exchange, multicast, pair, send_registers, shared_work
 from .kernels import kernel
 from .test_equation import lowered, verdict
@@ -101,6 +102,13 @@ CP_PAIR = (
     ("Tx.copy(D[tid, :]", "Tx.copy(D[r * 128 + tid, :]"),
     ("    Tx.cuda.cta_sync()", "    Tx.cuda.cluster_sync()"),
 )  # fmt: skip
+
+
+def test_a_persistent_pair_with_specialised_warps():
+    a, b = (np.random.default_rng(2).integers(-2, 3, (n, 192)).astype(np.float16) for n in (768, 256))
+    got, made = agree(persistent_pair(), a, b, np.zeros((768, 256), np.float16), result="D")
+    np.testing.assert_array_equal(got, a.astype(float) @ b.astype(float).T)
+    assert "mbarrier.arrive.release.cluster.shared::cluster" in made.ptx
 
 
 def test_one_copy_to_the_tensor_memory_of_both_ctas():
