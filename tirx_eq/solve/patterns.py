@@ -37,6 +37,8 @@ from .unknowns import Unknown
 MARKER = "what is looked at"
 #: Combinations of other operands' layouts that are looked at per call, and distinct patterns kept per access.
 COMBINATIONS, PATTERNS = 12, 4
+#: Sets of patterns for which layouts are searched.
+SETS = 8
 #: Widest access of a lane in bytes, tried from the widest.
 CAPS = (16, 8, 4, 2)
 #: z3's budget for a free bit matrix.
@@ -68,16 +70,11 @@ def synthesised(
     done: set[tuple[WarpAccess, ...]] = set()
     families = ("xor",) if u.room is not None else ("xor", "padding")
     searched = False  # whether free bit matrices were tried: once, since that takes seconds
-    for cap in CAPS:
-        accesses = list(elements)
-        for mine in ways:
-            fitting = [w for w in mine if w.width <= cap]
-            if fitting:
-                accesses += min(fitting, key=lambda w: w.cycles).accesses
-        key = tuple(accesses)
-        if not accesses or key in done:
+    for key in _together(ways, elements):
+        if key in done or len(done) == SETS:
             continue
         done.add(key)
+        accesses = list(key)
         try:
             found = best_layout(shape, u.leader.dtype, accesses, family=families)
             results = [found.layout, *(r.member.layout for r in found.runner_ups)]
@@ -91,6 +88,21 @@ def synthesised(
             if real is not None:
                 made.append(real)
     return made
+
+
+def _together(ways: Sequence[Sequence[Way]], elements: Sequence[WarpAccess]) -> Iterator[tuple[WarpAccess, ...]]:
+    """Patterns to serve together: of each call its cheapest program, per widest access; then each other program of a call
+    with the cheapest of the others."""
+    for cap in CAPS:
+        fitting = [[w for w in mine if w.width <= cap] for mine in ways]
+        best = [min(f, key=lambda w: w.cycles).accesses if f else () for f in fitting]
+        if elements or any(best):
+            yield (*elements, *(a for accesses in best for a in accesses))
+    cheapest = [min(mine, key=lambda w: w.cycles).accesses if mine else () for mine in ways]
+    others = sorted(((w.cycles, i, k) for i, mine in enumerate(ways) for k, w in enumerate(mine)))
+    for _, i, k in others:
+        chosen = [ways[i][k].accesses if j == i else best for j, best in enumerate(cheapest)]
+        yield (*elements, *(a for accesses in chosen for a in accesses))
 
 
 def _ways(

@@ -196,13 +196,24 @@ def _said(u: Unknown) -> list[Layout]:
 
 def _synthesise(problem: Problem, given: set[int]) -> None:
     """Swizzles and paddings for shared buffers of which no engine and no instruction wants a format of its own."""
+    alone: dict[int, list[Layout]] = {}
     possible: dict[int, list[Layout]] = {}
 
-    def left(u: int) -> list[Layout]:
-        """Candidates of another unknown that the constraints on it alone leave."""
-        if u not in possible:
+    def by_itself(u: int) -> list[Layout]:
+        if u not in alone:
             mine = [b for b in problem.bounds if b.unknowns == (u,)]
-            possible[u] = [w for w in problem.domains[u] if all(b.test({u: w}) is None for b in mine)]
+            alone[u] = [w for w in problem.domains[u] if all(b.test({u: w}) is None for b in mine)]
+        return alone[u]
+
+    def left(u: int) -> list[Layout]:
+        """Candidates of another unknown that the constraints on it, alone or with one more in registers, leave."""
+        if u not in possible:
+            kept = by_itself(u)
+            for b in problem.bounds:
+                if len(b.unknowns) == 2 and u in b.unknowns and all(problem.unknowns[v].space == "local" for v in b.unknowns):
+                    other = next(v for v in b.unknowns if v != u)
+                    kept = [w for w in kept if any(b.test({u: w, other: z}) is None for z in by_itself(other))]
+            possible[u] = kept
         return possible[u]
 
     for u in problem.unknowns:
