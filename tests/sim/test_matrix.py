@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tirx_eq.errors import ParseError
+from tirx_eq.errors import ParseError, SimulationError
 from tirx_eq.sim import Launch, simulate
 
 rng = np.random.default_rng(29)
@@ -228,3 +228,28 @@ def test_16x8_bytes_are_stored_transposed(count):
 def test_what_does_not_exist_is_refused(text, word):
     with pytest.raises(ParseError, match=word):
         run(text, {"a": np.zeros((32, 4))}, 4, 512)
+
+
+def missing_barrier(body, count):
+    """The kind of fault when a warp writes and reads a tile without a barrier, though each row's address is one lane's."""
+    with pytest.raises(SimulationError, match="race"):
+        run(body.replace("bar.warp.sync 0xffffffff;", ""), {"a": IMAGE.view(np.uint32)}, count, 1024)
+
+
+@pytest.mark.parametrize("form,count", [
+    ("m8n8.x4.shared.b16", 4), ("m8n8.x4.trans.shared.b16", 4), ("m16n16.x2.trans.shared.b8", 4),
+    ("m8n16.x4.shared.b8x16.b6x16_p32", 4)])
+def test_the_lanes_that_get_the_data_read(form, count):
+    registers = "{" + ",".join(f"%o{i}" for i in range(count)) + "}"
+    missing_barrier(with_image(IMAGE, f"ldmatrix.sync.aligned.{form} {registers}, [%z0];"), count)
+
+
+@pytest.mark.parametrize("form,count", [("m8n8.x4.shared.b16", 4), ("m8n8.x4.trans.shared.b16", 4),
+                                        ("m16n8.x4.trans.shared.b8", 4)])
+def test_the_lanes_that_have_the_data_write(form, count):
+    registers = "{" + ",".join(f"%a{i}" for i in range(count)) + "}"
+    missing_barrier(f"""
+    shl.b32 %z0, %t, 4; add.u32 %z0, %z0, %s;
+    stmatrix.sync.aligned.{form} [%z0], {registers};
+    bar.warp.sync 0xffffffff;
+    ld.shared.v4.b32 {{%o0, %o1, %o2, %o3}}, [%z0];""", 4)

@@ -86,6 +86,40 @@ STORES = {"m8n8": "b16", "m16n8": "b8"}
 PADDED = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """Which lane moves which bytes of an instruction's rows: the address is one lane's, the data are other lanes'.
+
+    ``owner`` (rows, 16 / grain): the lane that reads or writes each piece of ``grain`` bytes, alone.
+    """
+
+    owner: Array
+    grain: int
+
+    def of(self, flat: Array, warps: Array) -> tuple[Array, Array]:
+        """Starts of all pieces of the rows at ``flat``, and the thread of each; ``warps`` (warps, 32) are thread rows."""
+        starts = flat[:, None] + np.arange(0, 16, self.grain)
+        return starts.reshape(-1), warps[:, self.owner].reshape(-1)
+
+
+def pieces_of(shape: Shape, count: int, narrow: int) -> Pieces:
+    """The lanes' bytes, read off the map between rows and registers itself."""
+    if shape.load is refuse:
+        lanes = np.repeat(np.arange(32, dtype=np.uint32) * 0x01010101, count * shape.registers).reshape(32, -1).T
+        owner = shape.store(lanes[None]).reshape(-1, 16).astype(np.int64)
+    else:
+        number = np.arange(count * shape.rows * 16).reshape(1, count, shape.rows, 16)
+        low, high = (shape.load((number >> k & 255).astype(np.uint8)) for k in (0, 8))
+        found = [np.ascontiguousarray(x).view(np.uint8).reshape(-1, 32, 4).astype(np.int64) for x in (low, high)]
+        owner = np.empty(number.size, np.int64)
+        owner[found[0] + 256 * found[1]] = np.arange(32)[None, :, None]
+        owner = owner.reshape(-1, 16)
+    if narrow:  # the byte of a row holds the element that begins in it; what follows the elements is nobody's in particular
+        owner = owner[:, np.minimum(np.arange(16) * 8 // narrow, 15)]
+    grain = next(n for n in (4, 2, 1) if (owner.reshape(len(owner), -1, n) == owner[:, ::n, None]).all())
+    return Pieces(owner[:, ::grain], grain)
+
+
 def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     """ldmatrix and stmatrix: row r of matrix i at the address of lane (rows * i + r)."""
     parts = instr.parts
@@ -106,6 +140,8 @@ def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         raise decoder.error(f"{count * shape.registers} registers are needed")
     space = space_in(decoder, instr, memory)
     address = decoder.address(memory)
+    pieces = pieces_of(shape, count, narrow)
+    decoder.touches({"cluster": "shared"}.get(space, space), pieces.grain)
     targets = [decoder.target(o, "u32") for o in items] if loads else []
     sources = [] if loads else [decoder.wide(o, "u32") for o in items]
 
@@ -118,7 +154,8 @@ def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         some, at = rows_of(w, g)
         (place,) = locate(w, some, space, at, 16, 16)
         if place.shadow is not None:
-            w.checker.read(place.shadow, place.shadow.cells(place.flat, 16), place.rows, what="ldmatrix")
+            starts, threads = pieces.of(place.flat, whole_warps(w, g))
+            w.checker.read(place.shadow, place.shadow.cells(starts, pieces.grain), threads, what="ldmatrix")
         rows = place.data.reshape(-1, 16)[place.flat // 16]
         if narrow:
             rows = padded_bytes(rows, narrow)
@@ -132,7 +169,8 @@ def matrix_access(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         rows = shape.store(values)
         (place,) = locate(w, some, space, at, 16, 16)
         if place.shadow is not None:
-            w.checker.write(place.shadow, place.shadow.cells(place.flat, 16), place.rows, what="stmatrix")
+            starts, threads = pieces.of(place.flat, whole_warps(w, g))
+            w.checker.write(place.shadow, place.shadow.cells(starts, pieces.grain), threads, what="stmatrix")
         place.data.reshape(-1, 16)[place.flat // 16] = rows.reshape(-1, 16)
     return aligned(run_load if loads else run_store), SYNC
 
