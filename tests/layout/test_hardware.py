@@ -34,6 +34,8 @@ from tirx_eq.layout.conflicts import (
 )
 from tirx_eq.layout.hardware import DATAPATHS, LOAD_ATOMS, datapath_of, scale_factor_layout, swizzle_mode_of
 from tirx_eq.layout.image import covers, injective
+from tirx_eq.prove.check import check
+from tirx_eq.prove.layouts import conflict_free
 
 #: byte swizzles of the ISA: x ^ ((x >> 3) & mask)
 BYTE_SWIZZLE = {0: 0x00, 1: 0x10, 2: 0x30, 3: 0x70}
@@ -199,6 +201,17 @@ def test_conflicts_by_hand():
     assert pitch.collisions[0] == (0, 0, tuple(range(8)))
     with pytest.raises(LayoutError, match="lane 1's address 6 isn't a multiple of 4"):
         bank_conflicts([0, 6], 4)
+
+
+def test_inactive_lanes_keep_their_place_in_the_phases():
+    """Sixteen bytes a lane are served eight lanes at a time: lanes 7 and 8 never meet, whoever else is inactive."""
+    addresses = [None] * 32
+    addresses[7], addresses[8] = 0, 128
+    assert bank_conflicts(addresses, 16).conflict_free
+    assert bank_conflicts([0, 128], 16).ways == 2
+    access = Access("two lanes", tuple((0, 0) if i == 7 else (1, 0) if i == 8 else None for i in range(32)), 8)
+    found = conflict_free(default_layout((8, 64)), "float16", access, (8, 64))
+    assert found.status == "equal" and check(found).ok
 
 
 def test_swizzle_removes_column_conflicts():

@@ -217,15 +217,14 @@ def _bounds(walk: Walk, use: _Use, result: Audit) -> list[Finding]:
     return found
 
 
-def _lane_points(walk: Walk, use: _Use, used: set[str]) -> Iterator[dict[str, int]]:
-    """The variables' values in each active lane of the first warp, other variables at their lowest."""
+def _lane_points(walk: Walk, use: _Use, used: set[str]) -> Iterator[dict[str, int] | None]:
+    """The variables' values in each lane of the first warp (None if it is inactive), other variables at their lowest."""
     base = {n: walk.scope.ranges[n][0] for n in used}
     lanes = [n for n in walk.lanes if n in used]
     width = min([32, *(walk.scope.ranges[n][1] + 1 for n in lanes)])
     for lane in range(width):
         point = {**base, **dict.fromkeys(lanes, lane)}
-        if all(evaluate(f, point) for f in use.assume if set(names(f)) <= used):
-            yield point
+        yield point if all(evaluate(f, point) for f in use.assume if set(names(f)) <= used) else None
 
 
 def _banks(walk: Walk, use: _Use) -> list[Finding]:
@@ -242,7 +241,7 @@ def _banks(walk: Walk, use: _Use) -> list[Finding]:
     if not used <= walk.exact or not used & set(walk.lanes) or any(s != 1 for s in use.sizes[:-1]):
         return []
     points = list(_lane_points(walk, use, used | {n for f in use.assume for n in names(f) if n in walk.exact}))
-    coords = tuple(tuple(int(evaluate(t, p)) for t in use.terms if t is not None) for p in points)
+    coords = tuple(None if p is None else tuple(int(evaluate(t, p)) for t in use.terms if t is not None) for p in points)
     access = Access(use.how, coords, vector)
     try:
         now = conflicts(layout, buffer.dtype, access, shape)

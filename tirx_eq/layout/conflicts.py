@@ -32,11 +32,11 @@ _PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 class Access:
     """What a warp does in one instruction: each lane's first element (a coordinate) and ``vector`` elements on.
 
-    ``name`` is for reports.  Inactive lanes are left out of ``lanes``.
+    ``name`` is for reports.  An inactive lane is None: lanes keep their numbers, which decide the phase they are served in.
     """
 
     name: str
-    lanes: tuple[tuple[int, ...], ...]
+    lanes: tuple[tuple[int, ...] | None, ...]
     vector: int = 1
 
 
@@ -55,8 +55,8 @@ class BankConflicts:
         return self.wavefronts == self.ideal
 
 
-def bank_conflicts(addresses: Sequence[int], width: int) -> BankConflicts:
-    """Conflicts of one access: lane i moves ``width`` bytes (1, 2, 4, 8 or 16) at byte ``addresses[i]``.
+def bank_conflicts(addresses: Sequence[int | None], width: int) -> BankConflicts:
+    """Conflicts of one access: lane i moves ``width`` bytes (1, 2, 4, 8 or 16) at byte ``addresses[i]``, or nothing (None).
 
     LayoutError if a width isn't one of these or an address isn't a multiple of it.
     """
@@ -72,6 +72,8 @@ def bank_conflicts(addresses: Sequence[int], width: int) -> BankConflicts:
         distinct: set[int] = set()
         for lane in range(start, min(start + lanes, len(addresses))):
             address = addresses[lane]
+            if address is None:
+                continue
             if address % width:
                 raise LayoutError(f"bank conflicts: lane {lane}'s address {address} isn't a multiple of {width} bytes")
             first = address // BANK_BYTES
@@ -88,8 +90,8 @@ def bank_conflicts(addresses: Sequence[int], width: int) -> BankConflicts:
     return BankConflicts(total, ideal, worst, tuple(collisions))
 
 
-def access_addresses(layout: Layout, dtype: Any, access: Access, shape: Sequence[int]) -> tuple[list[int], int]:
-    """(byte address per lane, bytes per lane) of an access of a buffer of ``shape`` with ``layout``.
+def access_addresses(layout: Layout, dtype: Any, access: Access, shape: Sequence[int]) -> tuple[list[int | None], int]:
+    """(byte address per lane, None where it is inactive; bytes per lane) of an access of a buffer of ``shape`` with ``layout``.
 
     A lane's vector must be contiguous in memory and its bytes 1, 2, 4, 8 or 16; LayoutError names the lane otherwise.
     """
@@ -103,8 +105,10 @@ def access_addresses(layout: Layout, dtype: Any, access: Access, shape: Sequence
         others = ", ".join(sorted(set(layout.axes()) - {"m"}))
         raise LayoutError(f"bank conflicts: the layout must be of memory (axis m), it also uses {others}")
     strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-    starts = np.array([sum(c * s for c, s in zip(lane, strides)) for lane in access.lanes], dtype=np.int64)
+    starts = np.array([sum(c * s for c, s in zip(lane or (), strides)) for lane in access.lanes], dtype=np.int64)
     for lane, coord in enumerate(access.lanes):
+        if coord is None:
+            continue
         if len(coord) != len(shape) or any(not 0 <= c < e for c, e in zip(coord, shape)):
             raise LayoutError(f"access '{access.name}': lane {lane}'s element {coord} isn't in {tuple(shape)}")
     flat = starts[:, None] + np.arange(access.vector, dtype=np.int64)[None, :]
@@ -116,7 +120,9 @@ def access_addresses(layout: Layout, dtype: Any, access: Access, shape: Sequence
             f"access '{access.name}': lane {lane}'s {access.vector} elements aren't contiguous: "
             f"they are at {[int(p) for p in places[lane]]}"
         )
-    return [int(p) * bits * count // 8 for p in places[:, 0]], width // 8
+    return [
+        None if coord is None else int(p) * bits * count // 8 for coord, p in zip(access.lanes, places[:, 0])
+    ], width // 8
 
 
 def conflicts(layout: Layout, dtype: Any, access: Access, shape: Sequence[int]) -> BankConflicts:

@@ -69,13 +69,14 @@ def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tupl
         return (1.0, 0.0) if space == "shared" else (0.0, float(max(1, width // 32)))
     waves = sectors = 0.0
     for w in range(0, c.launch.threads, 32):
-        lanes = [int(a) // width * width for a, on in zip(offsets[w : w + 32], c.active.mask[w : w + 32]) if on]
+        lanes = [int(a) // width * width if on else None for a, on in zip(offsets[w : w + 32], c.active.mask[w : w + 32])]
         if matrices:
             lanes = lanes[: 8 * int(matrices)]
-        if not lanes:
+        moved = [a for a in lanes if a is not None]
+        if not moved:
             continue
         if space == "shared":
             waves += bank_conflicts(lanes, min(width, 16)).wavefronts
         else:
-            sectors += len({(a + b) // 32 for a in lanes for b in range(0, width, 32)})
+            sectors += len({(a + b) // 32 for a in moved for b in range(0, width, 32)})
     return waves, sectors

@@ -346,10 +346,12 @@ def _conflicts(verdict: Verdict, claim: LayoutClaim) -> Checked:
     width = size * vector // 8
     lanes = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
     waves = least = 0
-    starts = [_flat(c, claim.shape) for c in claim.detail["lanes"]]
+    starts = [None if c is None else _flat(c, claim.shape) for c in claim.detail["lanes"]]
     for phase in range(0, len(starts), lanes):
         words: set[int] = set()
         for start in starts[phase : phase + lanes]:
+            if start is None:  # an inactive lane
+                continue
             at = dict(meaning.places(spec, start, claim.size)[0]).get("m", 0) * size // 8
             words.update(range(at // 4, (at + max(width, 1) - 1) // 4 + 1))
         load = [sum(1 for w in words if w % 32 == bank) for bank in range(32)]

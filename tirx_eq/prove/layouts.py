@@ -188,7 +188,7 @@ def conflict_free(layout: Layout, dtype: Any, access: Access, shape: Sequence[in
     """
     found = conflicts(layout, dtype, access, shape)
     size = prod(shape)
-    lanes = [list(c) for c in access.lanes]
+    lanes = [None if c is None else list(c) for c in access.lanes]
     detail = {"dtype": str(dtype), "lanes": lanes, "vector": access.vector, "name": access.name}
     claim = LayoutClaim("conflict_free", (), size, tuple(shape), detail)
     if found.conflict_free:

@@ -111,9 +111,9 @@ def pieces_of(shape: Shape, count: int, narrow: int) -> Pieces:
         number = np.arange(count * shape.rows * 16).reshape(1, count, shape.rows, 16)
         low, high = (shape.load((number >> k & 255).astype(np.uint8)) for k in (0, 8))
         found = [np.ascontiguousarray(x).view(np.uint8).reshape(-1, 32, 4).astype(np.int64) for x in (low, high)]
-        owner = np.empty(number.size, np.int64)
-        owner[found[0] + 256 * found[1]] = np.arange(32)[None, :, None]
-        owner = owner.reshape(-1, 16)
+        lane_of = np.empty(number.size, np.int64)
+        lane_of[found[0] + 256 * found[1]] = np.arange(32)[None, :, None]
+        owner = lane_of.reshape(-1, 16)
     if narrow:  # the byte of a row holds the element that begins in it; what follows the elements is nobody's in particular
         owner = owner[:, np.minimum(np.arange(16) * 8 // narrow, 15)]
     grain = next(n for n in (4, 2, 1) if (owner.reshape(len(owner), -1, n) == owner[:, ::n, None]).all())

@@ -55,10 +55,11 @@ class ScalarTable:
         waves = 0
         mask = self.access.active.mask
         for w in range(0, len(mask), 32):
-            lanes = [int(p) * width for p, on in zip(places[w : w + 32], mask[w : w + 32]) if on]
+            lanes = [int(p) * width if on else None for p, on in zip(places[w : w + 32], mask[w : w + 32])]
+            moved = [a for a in lanes if a is not None]
             if self.access.active.elected:
-                lanes = lanes[:1]
-            if lanes:
+                lanes[:] = moved = moved[:1]
+            if moved:
                 waves += bank_conflicts(lanes, min(16, width)).wavefronts
         return Price(issue=1, warps=warps, wavefronts=waves)
 
