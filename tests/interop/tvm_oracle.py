@@ -24,7 +24,8 @@ REJECTED_BY_027 = {
     "pointers": "prefetch_tensormap",
     **dict.fromkeys((
         "gemm_single_tile", "gemm_k_loop", "gemm_many_tiles", "gemm_tma", "gemm_software_pipeline", "gemm_persistent",
-        "gemm_warp_roles", "gemm_cluster", "gemm_two_consumers", "gemm_tma_pipeline",
+        "gemm_warp_roles", "gemm_cluster", "gemm_two_consumers", "gemm_tma_pipeline", "gemm_nvfp4",
+        "gemm_fp8_blockwise", "attention",
     ), "mbarrier_init"),
 }
 
@@ -32,7 +33,8 @@ REJECTED_BY_027 = {
 EXAMPLES = {
     "gemm_single_tile": "gemm", "scale": "scale", "gemm_k_loop": "gemm", "gemm_many_tiles": "gemm", "gemm_tma": "gemm",
     "gemm_software_pipeline": "gemm", "gemm_persistent": "gemm", "gemm_warp_roles": "gemm", "gemm_cluster": "gemm",
-    "gemm_two_consumers": "gemm", "gemm_tma_pipeline": "gemm",
+    "gemm_two_consumers": "gemm", "gemm_tma_pipeline": "gemm", "gemm_nvfp4": "gemm", "gemm_fp8_blockwise": "gemm",
+    "attention": "attention",
 }  # fmt: skip
 
 _HEADER = """\
