@@ -159,6 +159,8 @@ def test_a_cheaper_form_is_taken_where_it_is_accurate_enough():
     """The tensor core's softmax needs exp2 without the scaling of subnormal numbers; log2 needs it."""
     assert form_of("exp2").text.startswith("ex2.approx.ftz") and form_of("log2").text.startswith("lg2.approx.f32")
     assert "tanh.approx" in form_of("tanh", "bfloat16").text and "tanh.approx" not in form_of("tanh").text
+    assert form_of("log2", "float16", "float16").text.startswith("lg2.approx.ftz")
+    assert form_of("log2", "bfloat16", "bfloat16").text.startswith("lg2.approx.f32")  # bf16 has float32's subnormal numbers
     for function, forms in FORMS.items():
         for result in ("float32", "float16", "bfloat16"):
             wanted = promised(function, result)

@@ -30,10 +30,12 @@ CORRECT = Accuracy(0.0)
 
 @dataclass(frozen=True)
 class Form:
-    """A recipe (see :mod:`recipes`) for one function of float32, and how accurate it is."""
+    """A recipe (see :mod:`recipes`) for one function of float32, and how accurate it is; ``narrow``: for arguments that are
+    numbers of :data:`NARROW`, if that is another matter."""
 
     text: str
     accuracy: Accuracy = CORRECT
+    narrow: Accuracy | None = None
 
     @property
     def cost(self) -> float:
@@ -76,18 +78,19 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "reciprocal": (
         Form("rcp.rn.f32 d a", Accuracy(2.0**-24)),
         Form("rcp.approx.f32 d a", Accuracy(2.0**-23)),
-        Form("rcp.approx.ftz.f32 d a", Accuracy(float("inf"), TINY)),  # infinite for subnormal arguments
+        # Infinite for subnormal arguments, zero where the result is subnormal: numbers of f16 are neither, nor are theirs.
+        Form("rcp.approx.ftz.f32 d a", Accuracy(float("inf"), TINY), Accuracy(2.0**-23)),
     ),
     "rsqrt": (
         Form("rsqrt.approx.f32 d a", Accuracy(2.0**-22.9)),
-        Form("rsqrt.approx.ftz.f32 d a", Accuracy(float("inf"))),  # infinite for subnormal arguments
+        Form("rsqrt.approx.ftz.f32 d a", Accuracy(float("inf")), Accuracy(2.0**-22.9)),  # infinite for subnormal arguments
     ),
     "exp2": (Form("ex2.approx.f32 d a", Accuracy(2.0**-22)), Form("ex2.approx.ftz.f32 d a", Accuracy(2.0**-22, TINY))),
     "exp": (Form(_exp2_of(LOG2_E), Accuracy(2.0**-16, TINY)),),
     "exp10": (Form(_exp2_of(LOG2_10), Accuracy(2.0**-16, TINY)),),
     "log2": (
         Form("lg2.approx.f32 d a", Accuracy(2.0**-22, 2.0**-22)),
-        Form("lg2.approx.ftz.f32 d a", Accuracy(float("inf"))),  # infinite for subnormal arguments
+        Form("lg2.approx.ftz.f32 d a", Accuracy(float("inf")), Accuracy(2.0**-22, 2.0**-22)),  # infinite for subnormal ones
     ),
     "log": (Form(f"lg2.approx.f32 t a; mul.rn.f32 d t {LN_2}", Accuracy(2.0**-21, 2.0**-22)),),
     "log10": (Form(f"lg2.approx.f32 t a; mul.rn.f32 d t {LOG10_2}", Accuracy(2.0**-21, 2.0**-22)),),
@@ -121,11 +124,21 @@ FORMS: dict[str, tuple[Form, ...]] = {
 }  # fmt: skip
 
 
+#: Formats whose numbers other than 0 are neither subnormal in float32 nor so large that their reciprocals are.
+NARROW = ("float16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int8", "uint8", "int16", "uint16")
+
+
 @cache
-def form_of(function: str, result: str = "float32") -> Form:
-    """The cheapest form that is as accurate as promised for results in the dtype ``result``."""
+def form_of(function: str, result: str = "float32", argument: str = "float32") -> Form:
+    """The cheapest form that is as accurate as promised for results in the dtype ``result``, of numbers of ``argument``."""
     wanted = promised(function, result)
-    enough = [f for f in FORMS[function] if wanted is None or f.accuracy.within(wanted)]
+    small = argument in NARROW
+
+    def enough_so(f: Form) -> bool:
+        accuracy = f.narrow if small and f.narrow is not None else f.accuracy
+        return wanted is None or accuracy.within(wanted)
+
+    enough = [f for f in FORMS[function] if enough_so(f)]
     return min(enough, key=lambda f: f.cost)
 
 

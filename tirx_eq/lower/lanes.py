@@ -171,12 +171,14 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
 
 
 def compute(
-    op: str, values: Sequence[Lanes], packed: bool, into: Into = nowhere, into_pair: Into = nowhere, result: str | None = None
-) -> Lanes:
-    """An arithmetic operation on values of one dtype; ``result``: the dtype that the result is rounded to, if that is known."""
+    op: str, values: Sequence[Lanes], packed: bool, into: Into = nowhere, into_pair: Into = nowhere, result: str | None = None,
+    argument: str = "float32",
+) -> Lanes:  # fmt: skip
+    """An arithmetic operation on values of one dtype; ``result``: the dtype that the result is rounded to, if that is known;
+    ``argument``: one that the first operand is a number of."""
     dtype, count = values[0].dtype, values[0].count
     two = recipe(op, dtype, 2) if packed and count % 2 == 0 else None
-    return _apply(recipe(op, dtype, 1, result), two, values, dtype, dtype, into, into_pair)
+    return _apply(recipe(op, dtype, 1, result, argument), two, values, dtype, dtype, into, into_pair)
 
 
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:

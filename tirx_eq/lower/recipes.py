@@ -157,10 +157,11 @@ def _converts(source: str, target: str) -> bool:
     return (source, target, 1) in CASTS or (source, target, 2) in CASTS
 
 
-def recipe(op: str, dtype: str, lanes: int, result: str | None = None) -> str | None:
-    """The recipe of an operation on ``dtype``; ``result`` is the dtype to which its result is rounded in the end."""
+def recipe(op: str, dtype: str, lanes: int, result: str | None = None, argument: str = "float32") -> str | None:
+    """The recipe of an operation on ``dtype``; ``result`` is the dtype to which its result is rounded in the end, ``argument``
+    one that its operand is a number of."""
     if op in FORMS and dtype == "float32" and lanes == 1 and result is not None:
-        return form_of(op, result).text
+        return form_of(op, result, argument).text
     return ARITHMETIC.get((op, dtype, lanes))
 
 

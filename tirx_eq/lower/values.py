@@ -341,7 +341,7 @@ class ValueCode:
             if name not in WIDE:
                 return None
             return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
-        made = self._recipe(form_of(name, e.dtype).text, self._wide(e.args))
+        made = self._recipe(form_of(name, e.dtype, dtype).text, self._wide(e.args))
         return made if e.dtype == "float32" else self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", made)
 
     def _wide(self, args: Sequence[Expr]) -> list[Reg]:

@@ -105,7 +105,8 @@ class MapCode:
         values = [self._value(child, given, step, nowhere, nowhere) for child in children]
         if op == "select":
             return self._select(values, step, into)
-        return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair, self.rounded)
+        return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair, self.rounded,
+                       self.ports[children[0]].o.dtype if children[0] in self.ports else "float32")  # fmt: skip
 
     def _three(self, tree: tuple[Any, ...]) -> tuple[Any, ...]:
         """A maximum (minimum) of a maximum and a third value as one operation: f32 on sm_100 (PTX ISA, max)."""
