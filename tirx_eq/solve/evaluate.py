@@ -228,18 +228,3 @@ class CallTable:
     def rejections(self, at: Assignment) -> dict[str, tuple[Rejection, ...]]:
         """Per rule why it gives no candidate under the layouts."""
         return {p.rule.name: self.passes(p, at)[0] for p in self.rules}
-
-    def possible_rules(self, at: Assignment) -> list[Premises]:
-        """Rules that no condition rules out whatever the layouts (seen from one assignment)."""
-        found = []
-        for p in self.rules:
-            if p.scope is not None and p.scope != self.context.scope:
-                continue
-            ruled_out = False
-            for name in p.holds:
-                if self.holds(name, at) is not None and not self.depends_on(("holds", name)):
-                    ruled_out = True
-                    break
-            if not ruled_out:
-                found.append(p)
-        return found

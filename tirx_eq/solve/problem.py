@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import Span, TirxError
+from ..errors import TirxError
 from ..ir import Buffer, PrimFunc
 from ..ir import dtype as dt
-from ..layout import ComposeLayout, Layout, OpenLayout, is_open
+from ..layout import ComposeLayout, Layout, is_open
 from ..lower.storage import const_shape
 from ..ptx.swizzle_modes import SWIZZLES
 from .bindings import Bound, bind_calls, bind_storage
@@ -230,8 +230,3 @@ def _synthesise(problem: Problem, given: set[int]) -> None:
 
 def _fixed_layouts(problem: Problem) -> dict[int, Layout]:
     return {u.index: u.fixed[0] for u in problem.unknowns if u.fixed is not None}
-
-
-def open_names(func: PrimFunc) -> list[tuple[str, OpenLayout, Span | None]]:
-    """The open buffers of a function, with what is said of them and where."""
-    return [(d.buffer.name, d.buffer.layout, d.span) for d in declared(func) if is_open(d.buffer.layout)]

@@ -18,7 +18,7 @@ from .costs import Costs, CostTable, total
 #: Branch-and-bound nodes: a deterministic budget.
 NODES = 20_000
 #: A preference among equals, in cycles per place in the list of candidates: far below what the model tells apart.
-PREFERENCE = 1e-6
+PREFERENCE = 1e-7
 TOLERANCE = 1e-6
 
 
