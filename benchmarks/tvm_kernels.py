@@ -102,7 +102,7 @@ def every() -> list[str]:
     for info in pkgutil.walk_packages(package.__path__, "tirx_kernels.", onerror=lambda name: None):
         spec = info.module_finder.find_spec(info.name, None)  # type: ignore[call-arg]
         text = Path(spec.origin).read_text() if spec is not None and spec.origin else ""
-        if "def get_kernel" in text and "CONFIGS" in text:
+        if "def get_kernel" in text and "CONFIGS" in text and not info.name.rpartition(".")[2].startswith("_"):
             found.append(info.name.removeprefix("tirx_kernels."))
     return sorted(found)
 

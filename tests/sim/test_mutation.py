@@ -44,6 +44,10 @@ EQUIVALENT = [
     ("example .*", "no warp barrier", "the lanes are together already, by tcgen05.alloc or a barrier of the CTA just before"),
     ("example gemm_persistent", "no wait loop",
      "a tile's first load: everybody has waited for the result of the tile before, which comes after all uses of the stage"),
+    ("example gemm_warp_roles", "barrier count 128 -> 127",
+     "the second accumulator's: with three tiles for each CTA nobody waits for it to be free again"),
+    ("example gemm_warp_roles", "no arrival: mbarrier.arrive",
+     "in a branch never taken: the first of two unrolled chunks, and the accumulator is free after the last"),
 ]
 
 
