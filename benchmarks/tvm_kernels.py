@@ -188,10 +188,10 @@ def markdown(rows: list[dict[str, Any]], missing: dict[str, str]) -> str:
     total = {k: sum(r[k] for r in rows) for k in ("nodes", "opaque", "index_expressions", "before", "after", "findings")}
     lines = [
         "# Audit of the kernels of a TVM wheel", "",
-        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions of {len({r['kernel'] for r in rows})} kernels, made for "
-        "their first configuration, imported, exported again (equal as TVM judges), audited.  No GPU, nothing executed; one "
-        "process each.  Operators are the cost of all index expressions before and after, every change proved.  Made by "
-        "`benchmarks/tvm_kernels.py --all`.", "",
+        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions of {len({r['kernel'] for r in rows})} kernels, made for",
+        "their first configuration, imported, exported again (equal as TVM judges), audited.  No GPU, nothing executed; one",
+        "process each.  Operators are the cost of all index expressions before and after, every change proved.  Seconds are of",
+        "the audit alone, by the clock of a busy machine and of the CPU.  Made by `benchmarks/tvm_kernels.py --all`.", "",
         "| kernel | lines | nodes | opaque | index expressions | operators before | after | errors and warnings | hints | "
         "seconds | of CPU | MB | round trip |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
@@ -208,7 +208,7 @@ def markdown(rows: list[dict[str, Any]], missing: dict[str, str]) -> str:
         f"{total['after']} ({total['after'] / max(1, total['before']):.3f}) | {total['findings']} | | | | | |", "",
     ]
     if missing:
-        lines += ["Not made, because the wheel wants more than a stand-in for torch, or another TVM:", ""]
+        lines += ["Not made, since these want more than a stand-in for torch, or something else that isn't here:", ""]
         lines += [f"- `{name}`: {why}" for name, why in missing.items()]
     return "\n".join(lines) + "\n"
 
