@@ -1,0 +1,100 @@
+"""The parts of the document that follow from the compiler's own tables: ``copy_async``, ``gemm_async``, and fragments."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tirx_eq.lower.candidates import Premises, lowering_rules
+from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS
+from tirx_eq.lower.mma_sync import MMA_KINDS
+
+from .cells import PLACES, REGISTERS, SCOPES
+
+#: What a rule's conditions say of where its operands are.
+_WHERE = {"registers": ("registers", "a thread's registers"), "shared": ("shared memory",), "global": ("global memory",),
+          "tensor memory": ("tensor memory",)}  # fmt: skip
+#: Scopes at which an instruction that one thread issues may be called: by that thread, or by a warp that elects one.
+_ONE = ("thread", "warp")
+_MANY = ("thread", "warp", "warpgroup", "cta")
+
+NO_ENGINE = (
+    "no asynchronous instruction connects the two: there are copies between global and shared memory, between shared "
+    "memories of a cluster, from registers to another CTA's shared memory, from shared to tensor memory, and between "
+    "tensor memory and registers; `copy` does the rest"
+)
+COPIES = """## copy_async
+
+Bits are moved, so dtypes don't matter but for their size: tensor memory and registers exchange elements of 8, 16 and 32
+bits; the other copies take all.
+"""
+PRODUCTS = """## gemm_async
+
+Issued by one thread, or by a warp that elects one; for one CTA or a pair.  B is in shared memory, the accumulator in
+tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other dtypes.  Scale factors are in
+tensor memory.
+"""
+FRAGMENTS = """
+## gemm of fragments
+
+At warp, warpgroup and CTA scope, A, B, C and D in registers as `mma.sync` has them: `gemm/mma_sync`, in these shapes.  A
+thread alone can't: the instruction is executed by the 32 lanes of a warp.
+"""
+_BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by the warps of a warpgroup, each for its 32 lanes"
+NOT_HERE = {
+    "thread": _BY_WARPS, "warp": _BY_WARPS,
+    "cta": "a CTA may have several warpgroups, and each would move the same lanes: the call is made at warpgroup scope",
+}  # fmt: skip
+ISSUED_ONCE = "the copy is issued by one thread (or by a warp that elects one), and moves the whole"
+NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
+
+
+def copies() -> str:
+    """The table of asynchronous copies: by whom, from where to where."""
+    letters: dict[str, str] = {}
+    rules = [p for p in lowering_rules() if p.op == "copy_async"]
+    lines = [COPIES, "| operands | " + " | ".join(SCOPES) + " |", "|---" * (len(SCOPES) + 1) + "|"]
+    for destination, source in product(PLACES, PLACES):
+        mine = [p for p in rules if _in(p, "destination", destination) and _in(p, "source", source)]
+        row = [_entry(mine, scope, letters) for scope in SCOPES]
+        lines.append(f"| {destination} ← {source} | " + " | ".join(row) + " |")
+    lines += ["", *(f"- **{letter}** — {why}." for why, letter in letters.items())]
+    return "\n".join(lines)
+
+
+def _in(p: Premises, which: str, place: str) -> bool:
+    return any(f"{which} in {name}" in p.holds for name in _WHERE[place])
+
+
+def _scopes(p: Premises) -> tuple[str, ...]:
+    if p.scope is not None:
+        return (p.scope,)
+    return _ONE if "one thread issues" in p.holds else _MANY
+
+
+def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
+    found = [p.rule.name for p in rules if scope in _scopes(p)]
+    if found:
+        return "<br>".join(found)
+    if not rules:
+        why = NO_ENGINE
+    elif scope == "cluster":
+        why = NO_CLUSTER
+    elif any(_in(p, side, "tensor memory") and _in(p, other, REGISTERS) for p in rules
+             for side, other in (("source", "destination"), ("destination", "source"))):  # fmt: skip
+        why = NOT_HERE[scope]
+    else:
+        why = ISSUED_ONCE
+    return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"
+
+
+def products() -> str:
+    """Products on the tensor core, by dtypes: of shared and tensor memory, and of fragments in registers."""
+    lines = [PRODUCTS, "| A | B | accumulator | A in shared memory | A in tensor memory |", "|---|---|---|---|---|"]
+    for (a, b, d), kind in KINDS.items():
+        lines.append(f"| {a} | {b} | {d} | kind::{kind.name}, weight-stationary too | kind::{kind.name} |")
+    for (a, b, factor, count), kind in SCALED_KINDS.items():
+        lines.append(f"| {a} | {b} | float32, a {factor} for {count} elements of K | kind::{kind.name}.block_scale | — |")
+    lines += [FRAGMENTS, "| A | B | accumulator | shapes |", "|---|---|---|---|"]
+    for (a, b, d), mma in MMA_KINDS.items():
+        lines.append(f"| {a} | {b} | {d} | " + ", ".join(f"m16n8k{k}" for k in mma.depths) + " |")
+    return "\n".join(lines)
