@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..ir import PrimFunc
 from ..lower.kernel import Kernel, compile_function
 from .erase import has_open_layouts
-from .solution import Solution
-from .solve import Progress, solve
+
+if TYPE_CHECKING:
+    from .solution import Solution
+
+
+Progress = Callable[[str], None]
 
 
 def compile_open(func: PrimFunc, target: str = "sm_100a", *, progress: Progress | None = None) -> Kernel:
@@ -28,5 +34,7 @@ def filled(func: PrimFunc, target: str = "sm_100a", progress: Progress | None = 
     """The function with its open layouts chosen, and the solution; the function itself if none is open."""
     if not has_open_layouts(func):
         return func, None
+    from .solve import solve  # only here: it takes a while to load
+
     solution = solve(func, target, alternatives=False, progress=progress)
     return solution.func, solution
