@@ -62,5 +62,8 @@ REASONS: dict[str, str] = {
         "the threads of a cluster have only global memory in common: each CTA copies for its own shared memory and registers"
     ),
     "each thread holds what it gets": "an `e2m1` is half of a byte, which no instruction exchanges by itself",
-    "registers of several threads on both sides": "an `e2m1` is half of a byte, which no instruction moves by itself",
+    "registers of several threads on both sides": (
+        "an `e2m1` is half of a byte, which no instruction moves by itself; and of tensor memory a warp reaches its own "
+        "32 lanes only, a warpgroup all"
+    ),
 }
