@@ -104,10 +104,8 @@ class _Reader(Ordered):
         out = self.add(self.add(self.scale(a, b[0]), b, a[0]), (a[0] * b[0], frozenset()), -1)
         for x, c in sorted(a[1], key=self.rank):
             for y, d in sorted(b[1], key=self.rank):
-                factors = sorted(
-                    [*(x[1] if x[0] == "product" else (x,)), *(y[1] if y[0] == "product" else (y,))],
-                    key=self.serial.__getitem__,
-                )
+                parts = [self.meaning[z][1] if z[0] == "product" else (z,) for z in (x, y)]
+                factors = sorted([*parts[0], *parts[1]], key=lambda z: int(z[1]))
                 atom = self._product_atom(
                     ("product", tuple(factors)), (0, frozenset(((x, 1),))), (0, frozenset(((y, 1),)))
                 )

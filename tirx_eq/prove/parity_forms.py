@@ -16,6 +16,8 @@ ZERO: Form = (0, frozenset())
 ONE: Form = (1, frozenset())
 _MAX_BITS = 64
 _MAX_ATOMS = 512
+_FUEL = 200_000
+"""Terms that one comparison of two index terms may write."""
 
 
 class NoForm(Exception):
@@ -31,6 +33,7 @@ class Forms:
         self.marked: set[str] = set()
         self.bounds: dict[Key, tuple[int, int]] = {}
         self.next_bit = 0
+        self.fuel = _FUEL
         self.split: dict[Key, Form] = {}
         self.partial: set[Key] = set()
         self.branches = False
@@ -38,15 +41,18 @@ class Forms:
         """Bits that one value was split into, by the first: how many, the least and the largest value, and whose they are."""
         self.remainders: dict[Form, tuple[int, int]] = {}
         """Bounds of forms that are remainders, which their terms do not show."""
-        self.serial: dict[Key, int] = {}
-        """Opaque atoms in the order met: what ties are broken by."""
+        self.atoms: dict[Key, Key] = {}
+        """Atom of a function of forms.  Its number stands for it in other forms, so that no key holds keys of keys."""
+        self.meaning: dict[Key, Key] = {}
+        """And back: the function and its forms."""
         self.nested = False
         """Whether a quotient of a quotient is one quotient, rather than some of the bits of the inner one."""
 
     # ---- forms
 
     def make(self, constant: int, terms: dict[Key, int]) -> Form:
-        if len(terms) > _MAX_ATOMS:
+        self.fuel -= len(terms) + 1
+        if len(terms) > _MAX_ATOMS or self.fuel < 0:
             raise NoForm
         return constant, frozenset([(k, c) for k, c in terms.items() if c])
 
@@ -123,22 +129,25 @@ class Forms:
     def rank(self, term: tuple[Key, int]) -> tuple[int, int, int]:
         """A total order of terms that does not depend on hashing."""
         key, c = term
-        return (0, key, c) if type(key) is int else (1, self.serial[key], c)
+        return (0, key, c) if type(key) is int else (1, key[1], c)
 
     def order_of(self, a: Form) -> tuple[int, list[tuple[int, int, int]]]:
         """A total order of forms that does not depend on hashing."""
         return a[0], sorted(map(self.rank, a[1]))
 
-    def opaque(self, key: Key, lo: int, hi: int) -> Form:
+    def opaque(self, what: Key, lo: int, hi: int) -> Form:
         """An atom for a function of forms, with its interval."""
         if lo == hi:
             return lo, frozenset()
+        key = self.atoms.get(what)
+        if key is None:
+            key = self.atoms[what] = (what[0], len(self.atoms))
+            self.meaning[key] = what
         if lo == 0 and hi == 1:
             # A truth value is a bit like any other.
             if key not in self.split:
                 self.split[key] = self._fresh(0, 1, key)
             return self.split[key]
-        self.serial.setdefault(key, len(self.serial))
         known = self.bounds.get(key)
         self.bounds[key] = (max(lo, known[0]), min(hi, known[1])) if known else (lo, hi)
         return 0, frozenset(((key, 1),))
@@ -217,6 +226,7 @@ class Forms:
         found = self.whole_atom(a) if self.nested else None
         if found is None or found[1] != 1 or found[0][0] != "floor":
             return self.quotient(self.in_bits(a), k)
-        (_, inside, inner), _, c = found
+        _, inside, inner = self.meaning[found[0]]
+        c = found[2]
         q = self.quotient(self.add(inside, (c * inner, frozenset())), inner * k)[0]
         return q, self.opaque(("mod", self.add((c, frozenset()), (0, frozenset(((found[0], 1),)))), k), 0, k - 1)

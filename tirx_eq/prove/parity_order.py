@@ -102,7 +102,8 @@ class Ordered(Forms):
         found = self.whole_atom(d)
         if found is None or found[0][0] != "floor":
             return None
-        (_, inside, k), sign, c = found
+        atom, sign, c = found
+        _, inside, k = self.meaning[atom]
         if sign > 0:
             return self.add((c * k - k + 1, frozenset()), inside)  # a div k >= 1 - c  iff  a >= (1 - c)*k
         return self.add((c * k, frozenset()), inside, -1)  # a div k <= c - 1  iff  a < c*k
@@ -113,7 +114,7 @@ class Ordered(Forms):
             if type(key) is not int and key[0] == "min0" and c in (1, -1) and self.cases > 0:
                 self.cases -= 1
                 rest = self.add(d, (0, frozenset(((key, 1),))), -c)
-                first, second = self.positive(rest), self.positive(self.add(rest, key[1], c))
+                first, second = self.positive(rest), self.positive(self.add(rest, self.meaning[key][1], c))
                 return self.both(first, second) if c > 0 else self.any(first, second)
         return None
 

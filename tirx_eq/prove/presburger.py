@@ -13,6 +13,7 @@ from typing import Any
 
 from .table import BOOLEAN, Table
 
+MAX_OPAQUE = 64  # subterms that become coordinates of their own
 MAX_OPERATIONS = 1_000_000  # isl's own count, so the answer is the same on every machine
 
 
@@ -49,6 +50,8 @@ class Encoder:
         self.names = list(names)
         order = sorted({i for r in roots for i in table.reach(r)})
         self.opaque = [i for i in order if not self._affine(i)]
+        if len(self.opaque) > MAX_OPAQUE:
+            raise isl.Error("too many coordinates")
         self.exact = not self.opaque
         self.context = isl.Context()
         self.context.set_max_operations(MAX_OPERATIONS)
