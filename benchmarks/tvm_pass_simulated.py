@@ -78,7 +78,7 @@ def compare(func: Any) -> str:
     """What there is to say of one function."""
     from tirx_eq.errors import TirxError
     from tirx_eq.interop.tvm import PassReport, from_tvm, register_pipeline
-    from tirx_eq.lower.threads import find_launch
+    from tirx_eq.lower.sharing.threads import find_launch
     from tirx_eq.sim import Launch, parse
 
     ours = from_tvm(func)

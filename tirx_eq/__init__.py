@@ -27,8 +27,8 @@ _PUBLIC = {
     "conflict_free": ("tirx_eq.prove.layouts", "conflict_free"),
     "same_up_to": ("tirx_eq.prove.layouts", "same_up_to"),
     "check": ("tirx_eq.prove.check", "check"),
-    "best_layout": ("tirx_eq.solve.best_layout", "best_layout"),
-    "convert": ("tirx_eq.solve.convert", "convert"),
+    "best_layout": ("tirx_eq.solve.memory.best_layout", "best_layout"),
+    "convert": ("tirx_eq.solve.redistribution.convert", "convert"),
     "from_tvm": ("tirx_eq.interop.tvm", "from_tvm"),
     "to_tvm": ("tirx_eq.interop.tvm", "to_tvm"),
     "tvm_pass": ("tirx_eq.interop.tvm", "tvm_pass"),
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from .prove.check import check
     from .prove.layouts import conflict_free, covers, equal, injective, same_up_to
     from .prove.verdict import Verdict
-    from .solve.best_layout import best_layout
     from .solve.compile import compile_open as compile
     from .solve.conflict import NoLayoutError
-    from .solve.convert import convert
     from .solve.erasing import erase_layouts
+    from .solve.memory.best_layout import best_layout
+    from .solve.redistribution.convert import convert
     from .solve.solve import solve
 
 __all__ = [

@@ -10,9 +10,9 @@ import pytest
 from tirx_eq.ir.op import TILE_PRIMITIVES
 from tirx_eq.lower.candidates import Candidate, Choice, choose, lowering_rules
 from tirx_eq.lower.conditions import OPTIONS
+from tirx_eq.lower.sharing.threads import find_launch
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
-from tirx_eq.lower.threads import find_launch
 
 from .kernels import kernel
 from .test_run_stationary import stationary

@@ -12,9 +12,9 @@ from tirx_eq.lower.candidates import choose
 from tirx_eq.lower.indices import Indices
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import If, Index, Instruction, Memory, Pointer, replace_calls
+from tirx_eq.lower.sharing.threads import find_launch
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
-from tirx_eq.lower.threads import find_launch
 from tirx_eq.lower.variants import VARIANTS
 
 from .kernels import copy_kernel, example, kernel

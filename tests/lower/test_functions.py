@@ -10,7 +10,7 @@ import pytest
 from tirx_eq.interp import values
 from tirx_eq.ir import dtype as dt
 from tirx_eq.ir.accuracy import ACCURACY, UNIT, Accuracy, power_accuracy, promised
-from tirx_eq.lower.functions import FORMS, form_of
+from tirx_eq.lower.code.functions import FORMS, form_of
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.ptxas import assemble, find_tool
 from tirx_eq.sim import simulate

@@ -11,8 +11,8 @@ from tirx_eq.errors import ProofError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import NoCandidate
+from tirx_eq.lower.code.recipes import CASTS
 from tirx_eq.lower.kernel import compile_function
-from tirx_eq.lower.recipes import CASTS
 
 from .value_kernels import COLUMNS, ROWS, value_kernel
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirx_eq.ir.index import evaluate
+from tirx_eq.lower.code.swizzled import swizzled
 from tirx_eq.lower.storage import SHARED_ALIGN
-from tirx_eq.lower.swizzled import swizzled
 
 ROW = ("add", ("mul", "t", 128), ("mul", ("and", "t", 7), 16))
 RANGES = {"t": (0, 127)}

@@ -9,9 +9,9 @@ from tirx_eq.errors import LoweringError
 from tirx_eq.ir import Var
 from tirx_eq.ir.index import evaluate_many
 from tirx_eq.ir.index_ir import IndexScope
-from tirx_eq.lower.active import Active, narrow, thread_points
 from tirx_eq.lower.kernel import compile_function
-from tirx_eq.lower.threads import find_launch
+from tirx_eq.lower.sharing.active import Active, narrow, thread_points
+from tirx_eq.lower.sharing.threads import find_launch
 
 from .kernels import kernel
 

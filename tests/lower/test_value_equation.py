@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tirx_eq.errors import ProofError
-from tirx_eq.lower import symbols
+from tirx_eq.lower.equations import symbols
+from tirx_eq.lower.equations.values import value_equation
 from tirx_eq.lower.indices import Indices
 from tirx_eq.lower.program import Instruction, Memory, replace_calls
-from tirx_eq.lower.value_equation import value_equation
 
 from .kernels import kernel
 from .test_equation import lowered

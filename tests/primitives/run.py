@@ -13,10 +13,10 @@ from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import Facts, Rejection, applicable, choose, lowering_rules
 from tirx_eq.lower.context import CallContext
 from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.sharing.threads import find_launch
 from tirx_eq.lower.stage_tmem import stage_tensor_memory
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
-from tirx_eq.lower.threads import find_launch
 
 from .cells import ROWS, Cell, call_lines, cell_kernel, columns_of, dtype_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from tirx_eq.errors import TirxError
 from tirx_eq.sim import Launch, TensorMap, simulate
 from tirx_eq.sim.machine import find_entry
-from tirx_eq.sim.parser import parse
+from tirx_eq.sim.text.parser import parse
 
 DATA = Path(__file__).parent.parent / "data" / "ptx"
 TEXTS = [t for t in (f.read_text() for f in [DATA / "gemm_min.ptx", *sorted((DATA / "nvcc").glob("*.ptx"))])

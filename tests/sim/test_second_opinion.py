@@ -20,7 +20,7 @@ from tests.sim.test_faults import KINDS, known
 from tests.sim.test_mutation import DATA
 from tirx_eq.sim import simulate
 from tirx_eq.sim.machine import find_entry, name_arguments
-from tirx_eq.sim.parser import parse
+from tirx_eq.sim.text.parser import parse
 
 PROGRAM = os.environ.get("TIRX_EQ_SENTRYWARD") or shutil.which("sentryward")
 ALL = bool(os.environ.get("TIRX_EQ_SENTRYWARD_ALL"))

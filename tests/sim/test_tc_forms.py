@@ -6,8 +6,8 @@ import pytest
 
 from tests.sim.tc_harness import absolute, descriptor, place, run
 from tests.sim.test_tc_mma import idesc, multiply, read_d, stored, values
-from tirx_eq.sim.descriptors import BadDescriptor
-from tirx_eq.sim.tc_ws import column_mask
+from tirx_eq.sim.tcgen05.descriptors import BadDescriptor
+from tirx_eq.sim.tcgen05.ws import column_mask
 
 rng = np.random.default_rng(23)
 

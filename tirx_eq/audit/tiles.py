@@ -30,9 +30,9 @@ def check(func: ir.PrimFunc, result: Audit) -> list[Finding]:
     """
     if not _has_calls(func):
         return []
+    from ..lower.sharing.threads import find_launch
     from ..lower.statements import Lowerer
     from ..lower.storage import plan
-    from ..lower.threads import find_launch
 
     try:
         launch = find_launch(func)

@@ -12,7 +12,7 @@ from .layouts import parse_shape
 from .output import print_json, stdout, table, write_text
 
 if TYPE_CHECKING:
-    from ..solve.best_layout import BestLayout
+    from ..solve.memory.best_layout import BestLayout
 
 
 def best_layout_command(
@@ -34,8 +34,8 @@ def best_layout_command(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Find the swizzle or padding under which the accesses need the fewest wavefronts, with the proof."""
-    from ..solve.best_layout import best_layout
-    from ..solve.best_layout_check import recheck as again
+    from ..solve.memory.best_layout import best_layout
+    from ..solve.memory.best_layout_check import recheck as again
 
     dims = parse_shape(shape)
     assert dims is not None
@@ -59,7 +59,7 @@ def best_layout_command(
 def _register_accesses(text: str, dims: tuple[int, ...], dtype: str) -> list[Any]:
     """The accesses of a distribution, in the longest vectors that it allows."""
     from ..interop.layouts import read_layout
-    from ..solve.access import distributed, element_bits
+    from ..solve.memory.access import distributed, element_bits
 
     layout = read_layout(text)
     vector = max(1, 128 // element_bits(dtype))

@@ -11,7 +11,7 @@ from .layouts import parse_shape
 from .output import print_json, stdout, table, write_text
 
 if TYPE_CHECKING:
-    from ..solve.convert import Conversion
+    from ..solve.redistribution.convert import Conversion
 
 
 def convert_command(
@@ -31,8 +31,8 @@ def convert_command(
     """Convert registers between distributions: moves, shuffles, or through shared memory without conflicts; proved."""
     from ..interop.layouts import read_layout
     from ..layout import draw
-    from ..solve.convert import convert
-    from ..solve.convert_program import source_of
+    from ..solve.redistribution.convert import convert
+    from ..solve.redistribution.program import source_of
 
     first, second = read_layout(source), read_layout(target)
     limit = {} if scratch is None else {"scratch": scratch}
@@ -68,7 +68,7 @@ def _simulated(found: Conversion) -> bool:
 
 
 def _print(found: Conversion, right: bool | None) -> None:
-    from ..solve.convert import Candidate
+    from ..solve.redistribution.convert import Candidate
 
     out = stdout()
     ways = [Candidate(found.plan, found.cost), *found.others]

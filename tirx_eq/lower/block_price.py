@@ -8,11 +8,11 @@ import numpy as np
 
 from ..ir.index import evaluate_many
 from ..layout.conflicts import bank_conflicts
-from .accesses import access_bytes
-from .active import thread_points
+from .code.accesses import access_bytes
 from .context import CallContext
 from .machine import Price, slots
 from .program import Block, Instruction, Memory, Store, walk
+from .sharing.active import thread_points
 
 #: Instructions whose throughput is that of conversions, and those of the special function unit (CUDA C++ Programming Guide).
 CONVERTS = ("cvt",)

@@ -15,10 +15,10 @@ from ..ir import Buffer, BufferRegion, Expr, IntImm, Range, TilePrimitiveCall, V
 from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import IndexScope
-from .active import Active
 from .scope import new_scope
+from .sharing.active import Active
+from .sharing.threads import WARP, WARPGROUP, Launch
 from .storage import Root, Storage, place_points
-from .threads import WARP, WARPGROUP, Launch
 
 
 @dataclass(frozen=True)

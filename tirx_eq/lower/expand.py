@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import LoweringError
 from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, call, const
 from ..ir.op import TILE_PREFIX
-from .threads import WARPGROUP, Launch
+from .sharing.threads import WARPGROUP, Launch
 
 COMPOSITES = ("compose_op", "binary_reduce", "unary_reduce")
 #: Scope -> the intrinsic after which its threads see each other's writes to shared and global memory.

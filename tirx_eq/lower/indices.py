@@ -10,11 +10,11 @@ from ..ir import BufferLoad, Expr, Var, post_order_visit
 from ..ir import dtype as dt
 from ..ir.index import Term, names
 from ..ir.node import fields
+from .code.shared import SHARED_RANGE, shared_address
 from .program import Block, Define, If, Instruction, Loop, Repeat, Store, Wait, operand_exprs, walk
 from .scope import new_scope
-from .shared import SHARED_RANGE, shared_address
+from .sharing.threads import Launch
 from .storage import Storage
-from .threads import Launch
 
 #: An address that tcgen05.alloc wrote: lane 0, a column below 512 (PTX ISA 9.7.16.7).
 TMEM_BASE_RANGE = (0, 511)

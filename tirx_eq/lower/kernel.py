@@ -17,19 +17,19 @@ from ..ptx.builder import Module, Param
 from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
 from ..ptx.tensormap import TensorMap
-from .barrier_usage import check_all_arrive, check_barriers
 from .candidates import Choice, choose
-from .emit import Emitter
-from .hazards import check_hazards
+from .checks.barriers import check_all_arrive, check_barriers
+from .checks.hazards import check_hazards
+from .checks.tmem import check_tensor_memory
+from .code.emit import Emitter
+from .code.intrinsics import constant
+from .code.values import ptx_type
 from .indices import Indices
-from .intrinsics import constant
 from .program import Block, Box, Instruction, replace_calls, walk
+from .sharing.threads import find_launch
 from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
-from .threads import find_launch
-from .tmem_usage import check_tensor_memory
-from .values import ptx_type
 from .variants import VARIANTS
 
 #: Config keys that mean something to the compiler whatever the variant.

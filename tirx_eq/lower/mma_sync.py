@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .context import CallContext, Operand
-from .holders import SCOPE_BITS, Held, held
 from .product import Product, plain, product_of
+from .sharing.holders import SCOPE_BITS, Held, held
 
 Array = np.ndarray
 ROWS, COLUMNS = 16, 8

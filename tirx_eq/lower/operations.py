@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
-from .recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
+from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]

@@ -1,7 +1,7 @@
 """The device program: PTX instructions whose integer operands are still expressions.
 
 Lowering turns statements and tile primitives into these nodes; all index expressions of the kernel are then simplified
-together, and :mod:`tirx_eq.lower.emit` writes the PTX.
+together, and :mod:`tirx_eq.lower.code.emit` writes the PTX.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import dtype_range
-from .active import Active, narrow, thread_points
-from .agreement import Classes, agree, chosen, classes_of, meet, scattered
 from .scope import bounds, new_scope
-from .threads import Launch
+from .sharing.active import Active, narrow, thread_points
+from .sharing.agreement import Classes, agree, chosen, classes_of, meet, scattered
+from .sharing.threads import Launch
 
 #: rounds of a loop whose growing bounds are taken as they come, before they jump to constants of the program
 PATIENCE = 2

@@ -30,7 +30,7 @@ from ..ir.op import TILE_PREFIX
 from ..ir.stmt import seq
 from ..layout import TileLayout
 from .expand import expand
-from .threads import WARPGROUP, Launch
+from .sharing.threads import WARPGROUP, Launch
 
 #: Primitives that deal with tensor memory themselves.
 NATIVE = frozenset(("copy_async", "gemm_async"))

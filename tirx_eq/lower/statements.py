@@ -51,13 +51,12 @@ from ..ir.index import names
 from ..ir.index_ir import dtype_range
 from ..ir.node import fields
 from ..ir.node import replace as replace_node
-from .active import Active, narrow, with_loop
-from .agreement import agree
-from .barrier_usage import Sync
-from .bounds_check import check_element
+from .checks.barriers import Sync
+from .checks.bounds import check_element
+from .code.intrinsics import PARITY_WAITS, TEMPLATES, address_operand, constant, named_arguments, program_of
+from .code.snapshots import replace_reads
 from .context import CallContext, call_context
 from .expand import expand
-from .intrinsics import PARITY_WAITS, TEMPLATES, address_operand, constant, named_arguments, program_of
 from .program import (
     Block,
     Comment,
@@ -76,9 +75,10 @@ from .program import (
 )  # fmt: skip
 from .scalars import Fact, Facts, Scalars, always_jumps
 from .scope import bounds, new_scope
-from .snapshots import replace_reads
+from .sharing.active import Active, narrow, with_loop
+from .sharing.agreement import agree
+from .sharing.threads import Launch
 from .storage import Root, Storage, at_rank
-from .threads import Launch
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
 

@@ -1,6 +1,6 @@
 """A functional simulator of PTX for Blackwell on numpy: runs PTX text, and reports races, missing fences and misuse.
 
-It reads text only (``parser``), decodes every instruction against a table (``isa`` and the families it names) before
+It reads text only (``text``), decodes every instruction against a table (``isa`` and the families it names) before
 anything runs, and executes all threads of a *wave* of clusters as numpy arrays (``wave``, ``scheduler``).
 
 Time is adversarial.  An asynchronous operation (TMA, MMA, commit, bulk store, cp.async, tcgen05.ld/st) is queued at its
@@ -25,7 +25,7 @@ truncates, so compare real-valued results with a bound and integers exactly.
 
 from tirx_eq.sim.faults import RULES, Fault
 from tirx_eq.sim.machine import Launch, Result, simulate
-from tirx_eq.sim.parser import parse
-from tirx_eq.sim.tensormap import Im2col, TensorMap
+from tirx_eq.sim.text.parser import parse
+from tirx_eq.sim.transfers.tensormap import Im2col, TensorMap
 
 __all__ = ["RULES", "Fault", "Im2col", "Launch", "Result", "TensorMap", "parse", "simulate"]

@@ -9,7 +9,7 @@ import numpy as np
 from tirx_eq.sim.control import living_lanes, members
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.program import ALU, SYNC, Decoder, Run
-from tirx_eq.sim.syntax import Instr, Pair, Sink
+from tirx_eq.sim.text.syntax import Instr, Pair, Sink
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray

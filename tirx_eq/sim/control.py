@@ -10,7 +10,7 @@ import numpy as np
 from tirx_eq.sim.clocks import PROXY, PROXY_GLOBAL, join
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.program import ALU, BRANCH, EXIT, SYNC, Decoder, Reader, Run
-from tirx_eq.sim.syntax import Imm, Instr, Operand
+from tirx_eq.sim.text.syntax import Imm, Instr, Operand
 from tirx_eq.sim.wave import BLOCKED, CONVERGE, EXITED, RUN, CtaBarrier, Group, Wave
 
 Array = np.ndarray

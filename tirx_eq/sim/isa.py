@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 
 from tirx_eq.sim.program import Decoder, Program, Run, Step
-from tirx_eq.sim.syntax import Instr
+from tirx_eq.sim.text.syntax import Instr
 
 Factory = Callable[[Decoder, Instr], tuple[Run, int]]
 
@@ -22,8 +22,11 @@ TYPES = INTEGERS | BITS | FLOATS | {"pred"}
 
 
 #: The modules that hold instructions; each has a list ``ENTRIES``.
-FAMILIES = ("alu", "bits", "collectives", "control", "convert", "copies", "cp_async", "floating", "launch_control", "loads",
-            "maps", "matrix", "matrix_moves", "mbarrier", "moves", "tc_alloc", "tc_cp", "tc_data", "tc_mma", "tensor_copies")
+FAMILIES = (
+    "arithmetic.alu", "arithmetic.bits", "collectives", "control", "arithmetic.convert", "transfers.copies",
+    "transfers.cp_async", "arithmetic.floating", "launch_control", "loads", "transfers.maps", "matrix", "matrix_moves",
+    "mbarrier", "moves", "tcgen05.alloc", "tcgen05.cp", "tcgen05.data", "tcgen05.mma", "transfers.tensor_copies",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

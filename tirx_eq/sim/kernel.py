@@ -9,7 +9,7 @@ import numpy as np
 
 from tirx_eq.errors import SimulationError
 from tirx_eq.sim.machine import Launch, Result, simulate
-from tirx_eq.sim.tensormap import TensorMap
+from tirx_eq.sim.transfers.tensormap import TensorMap
 
 if TYPE_CHECKING:
     from tirx_eq.lower.kernel import Kernel

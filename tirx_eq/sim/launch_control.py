@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tirx_eq.sim.copies import deliver, flat_of, smem_address
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.program import ALU, Decoder, Run
-from tirx_eq.sim.syntax import Instr, Operand, Reg, Vec
+from tirx_eq.sim.text.syntax import Instr, Operand, Reg, Vec
+from tirx_eq.sim.transfers.copies import deliver, flat_of, smem_address
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
 Array = np.ndarray

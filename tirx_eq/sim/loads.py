@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tirx_eq.sim.alu import need
+from tirx_eq.sim.arithmetic.alu import need
+from tirx_eq.sim.arithmetic.formats import to_bf16, to_f16, widen
 from tirx_eq.sim.clocks import join
-from tirx_eq.sim.formats import to_bf16, to_f16, widen
 from tirx_eq.sim.isa import BITS, INTEGERS, entry
 from tirx_eq.sim.memory import GENERIC, LOCAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, STRONG, Shadow
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
-from tirx_eq.sim.syntax import Instr, Operand, Reg, Sink, Vec
+from tirx_eq.sim.text.syntax import Instr, Operand, Reg, Sink, Vec
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray

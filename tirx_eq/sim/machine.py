@@ -15,20 +15,20 @@ import numpy as np
 
 from tirx_eq.errors import SimulationError
 from tirx_eq.sim.clocks import HB
-from tirx_eq.sim.declarations import TYPE_BYTES
 from tirx_eq.sim.faults import Fault, FaultLog, Halt
-from tirx_eq.sim.inline import inline
 from tirx_eq.sim.isa import decode
-from tirx_eq.sim.maps import SIZE as MAP_BYTES
-from tirx_eq.sim.maps import Maps, encode
 from tirx_eq.sim.mbarrier import settled
 from tirx_eq.sim.memory import GLOBAL, SHARED_BASE, SHARED_LIMIT, Buffers, Shadow
-from tirx_eq.sim.parser import parse
 from tirx_eq.sim.program import Program
 from tirx_eq.sim.scheduler import Scheduler
-from tirx_eq.sim.syntax import Function, Module, Variable
-from tirx_eq.sim.tensormap import TensorMap
+from tirx_eq.sim.text.declarations import TYPE_BYTES
+from tirx_eq.sim.text.inline import inline
+from tirx_eq.sim.text.parser import parse
+from tirx_eq.sim.text.syntax import Function, Module, Variable
 from tirx_eq.sim.trace import Trace
+from tirx_eq.sim.transfers.maps import SIZE as MAP_BYTES
+from tirx_eq.sim.transfers.maps import Maps, encode
+from tirx_eq.sim.transfers.tensormap import TensorMap
 from tirx_eq.sim.wave import Wave
 
 Array = np.ndarray

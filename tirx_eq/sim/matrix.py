@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tirx_eq.sim.arithmetic.formats import to_f16, widen
 from tirx_eq.sim.control import aligned
-from tirx_eq.sim.formats import to_f16, widen
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import locate, space_in
 from tirx_eq.sim.program import DTYPES, SYNC, Decoder, Run
-from tirx_eq.sim.syntax import Instr, Vec
+from tirx_eq.sim.text.syntax import Instr, Vec
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray

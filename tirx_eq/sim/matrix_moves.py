@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tirx_eq.sim.arithmetic.formats import padded_bytes
 from tirx_eq.sim.control import aligned
-from tirx_eq.sim.formats import padded_bytes
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.loads import locate, space_in
 from tirx_eq.sim.matrix import vector, whole_warps
 from tirx_eq.sim.program import SYNC, Decoder, Run
-from tirx_eq.sim.syntax import Instr
+from tirx_eq.sim.text.syntax import Instr
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray

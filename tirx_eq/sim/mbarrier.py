@@ -10,7 +10,7 @@ from tirx_eq.sim.clocks import HB, KINDS, PROXY, TC, join
 from tirx_eq.sim.isa import entry
 from tirx_eq.sim.memory import SHARED, SHARED_BASE
 from tirx_eq.sim.program import ALU, SYNC, Decoder, Run
-from tirx_eq.sim.syntax import Instr, Mem, Operand, Sink
+from tirx_eq.sim.text.syntax import Instr, Mem, Operand, Sink
 from tirx_eq.sim.wave import BLOCKED, Group, Wave
 
 Array = np.ndarray

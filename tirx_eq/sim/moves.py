@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tirx_eq.sim.alu import kind_of, need
-from tirx_eq.sim.formats import float_source
+from tirx_eq.sim.arithmetic.alu import kind_of, need
+from tirx_eq.sim.arithmetic.formats import float_source
 from tirx_eq.sim.isa import FLOATS, TYPES, entry
 from tirx_eq.sim.program import ALU, DTYPES, REGISTER_BYTES, Decoder, Reader, Run
-from tirx_eq.sim.syntax import Instr, Pair, Reg, Sink, Vec
+from tirx_eq.sim.text.syntax import Instr, Pair, Reg, Sink, Vec
 from tirx_eq.sim.wave import Group, Wave
 
 Array = np.ndarray

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from tirx_eq.errors import TirxError
 from tirx_eq.sim.machine import Result, find_entry
-from tirx_eq.sim.parser import parse
-from tirx_eq.sim.syntax import Imm, Instr
-from tirx_eq.sim.tensormap import TensorMap
+from tirx_eq.sim.text.parser import parse
+from tirx_eq.sim.text.syntax import Imm, Instr
+from tirx_eq.sim.transfers.tensormap import TensorMap
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tirx_eq.errors import ParseError, Span
 from tirx_eq.sim.memory import GLOBAL, RANK_SHIFT, SHARED_BASE
-from tirx_eq.sim.syntax import Function, Imm, Instr, Label, Mem, Module, Operand, Reg, Register, Sink, Special, Sym
+from tirx_eq.sim.text.syntax import Function, Imm, Instr, Label, Mem, Module, Operand, Reg, Register, Sink, Special, Sym
 
 if TYPE_CHECKING:
     from tirx_eq.sim.wave import Group, Wave
@@ -162,7 +162,7 @@ class Decoder:
         return read
 
     def predicate(self, operand: Operand) -> Reader:
-        from tirx_eq.sim.syntax import Not
+        from tirx_eq.sim.text.syntax import Not
         if isinstance(operand, Not):
             inner = self.predicate(operand.operand)
             return lambda wave, group: ~inner(wave, group)

@@ -27,13 +27,13 @@ from tirx_eq.sim.memory import (
     Checker,
     Shadow,
 )
-from tirx_eq.sim.tmem import Tmem
+from tirx_eq.sim.tcgen05.tmem import Tmem
 
 if TYPE_CHECKING:
     from tirx_eq.sim.machine import Context
     from tirx_eq.sim.mbarrier import Barrier
     from tirx_eq.sim.program import Program, Step
-    from tirx_eq.sim.syntax import Instr
+    from tirx_eq.sim.text.syntax import Instr
 
 Array = np.ndarray
 RUN, BLOCKED, CONVERGE, EXITED = 0, 1, 2, 3

@@ -234,7 +234,7 @@ def _tmem_columns(func: PrimFunc) -> int:
 
     def look(node: Any) -> None:
         if isinstance(node, Call) and node.op.name == "tirx.ptx.tcgen05_alloc":
-            from ..lower.intrinsics import constant, named_arguments
+            from ..lower.code.intrinsics import constant, named_arguments
 
             value = constant(named_arguments(node)["n_cols"])
             if isinstance(value, int):

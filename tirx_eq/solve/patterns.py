@@ -2,7 +2,7 @@
 
 Under the row-major layout an address tells its element.  So the programs that a call would become under it are read for the
 elements that the lanes of a warp touch at once, and the layouts that serve these patterns in the fewest wavefronts are
-searched for (:func:`tirx_eq.solve.best_layout.best_layout`).  What is found are candidates like others.
+searched for (:func:`tirx_eq.solve.memory.best_layout.best_layout`).  What is found are candidates like others.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..ir import BufferRegion
 from ..ir.index import evaluate_many
 from ..layout import Layout
 from ..layout.conflicts import unflatten
-from ..lower.accesses import access_bytes
-from ..lower.active import thread_points
 from ..lower.candidates import Candidate
+from ..lower.code.accesses import access_bytes
 from ..lower.context import CallContext, Operand
 from ..lower.program import Instruction, Memory, walk
+from ..lower.sharing.active import thread_points
 from ..lower.storage import const_shape
 from ..lower.variants import VARIANTS
-from .access import WarpAccess
-from .best_layout import best_layout
 from .evaluate import CallTable
+from .memory.access import WarpAccess
+from .memory.best_layout import best_layout
 from .scalars import ScalarTable
 from .unknowns import Unknown
 

@@ -15,7 +15,7 @@ from ..errors import LayoutError
 from ..layout import Iter, Layout, TileLayout
 from ..lower.context import CallContext, Operand
 from ..lower.operations import FAMILIES
-from ..lower.reduction import axes_of
+from ..lower.sharing.reduction import axes_of
 from ..lower.storage import const_shape
 from .families import (
     blocked,

@@ -11,9 +11,9 @@ from ..ir import dtype as dt
 from ..ir.index import evaluate_many
 from ..layout import Layout
 from ..layout.conflicts import bank_conflicts
-from ..lower.active import thread_points
 from ..lower.machine import Price
 from ..lower.scope import new_scope
+from ..lower.sharing.active import thread_points
 from ..lower.storage import const_shape
 from .unknowns import Member
 from .uses import ScalarAccess, Uses

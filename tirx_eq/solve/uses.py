@@ -26,12 +26,12 @@ from ..ir import (
     TilePrimitiveCall,
     Var,
 )
-from ..lower.active import Active
 from ..lower.context import CallContext
 from ..lower.program import Block, Loop
+from ..lower.sharing.active import Active
+from ..lower.sharing.threads import Launch, find_launch
 from ..lower.statements import Lowerer, Place
 from ..lower.storage import Storage, plan
-from ..lower.threads import Launch, find_launch
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,13 @@ import numpy as np
 from ...ir import IntImm, LambdaExpr, Var
 from ...ir.structural import structural_equal
 from ...prove.validate import validate
+from ..code.lane_access import access_width, is_spread, lane_elements, misplaced, register_bytes
+from ..code.recipes import ARITHMETIC, CASTS, cast_path
 from ..context import CallContext, Operand
-from ..holders import SCOPE_BITS
-from ..lane_access import access_width, is_spread, lane_elements, misplaced, register_bytes
 from ..operations import FAMILIES, common_dtype, leaves, operations, tree_of, unsupported, work_dtype
-from ..recipes import ARITHMETIC, CASTS, cast_path
+from ..sharing.holders import SCOPE_BITS
+from ..sharing.work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
 from ..storage import place
-from ..work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
 from .registry import OPTIONS, SPACE_NAMES, holds, holds_at
 from .vectors import aligned, contiguous
 

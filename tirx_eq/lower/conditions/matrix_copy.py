@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...ptx.target import target_has
+from ..code.matrix_rows import ROW_BYTES, TRANSPOSED, matrix_copy
 from ..context import CallContext
-from ..matrix_rows import ROW_BYTES, TRANSPOSED, matrix_copy
-from ..spread import local_and_memory
-from ..spread_vectors import not_aligned, not_contiguous
+from ..sharing.spread import local_and_memory
+from ..sharing.spread_vectors import not_aligned, not_contiguous
 from .registry import OPTIONS, holds, holds_at, in_space
 
 OPTIONS["matrices"] = lambda c: [k + t for t in (0, TRANSPOSED) for k in (4, 2, 1)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...ir import dtype as dt
+from ..code.recipes import ARITHMETIC_DTYPES, accumulator, cast_path
 from ..context import CallContext
 from ..product import plain
-from ..product_work import product_work
-from ..recipes import ARITHMETIC_DTYPES, accumulator, cast_path
+from ..sharing.product_work import product_work
 from .registry import SPACE_NAMES, holds
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..context import CallContext
-from ..redistribute import moved_bytes, pieces
+from ..sharing.redistribute import moved_bytes, pieces
 from .registry import holds, in_space, regions
 
 

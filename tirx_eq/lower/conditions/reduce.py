@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...ptx.target import target_has
+from ..code.recipes import ARITHMETIC_DTYPES, FLOAT4, FLOATS, cast_path
 from ..context import CallContext
-from ..holders import thread_expr
-from ..recipes import ARITHMETIC_DTYPES, FLOAT4, FLOATS, cast_path
-from ..reduction import axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes, rows_of
+from ..sharing.holders import thread_expr
+from ..sharing.reduction import axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes, rows_of
 from .registry import OPTIONS, holds, holds_at
 
 MAX_READS = 512  # elements that one thread reads: beyond, the straight-line program would be too long

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..context import CallContext
-from ..spread import local_and_memory, spread_copy
-from ..spread_vectors import not_aligned, not_contiguous
+from ..sharing.spread import local_and_memory, spread_copy
+from ..sharing.spread_vectors import not_aligned, not_contiguous
 from .registry import holds, holds_at
 
 MAX_ACCESSES = 512  # of one thread: beyond, the straight-line program would be too long

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...errors import PtxError
 from ...ptx.idesc import check_shape
+from ..code.intrinsics import constant
 from ..context import CallContext
-from ..intrinsics import constant
 from .gemm import Shape, instruction_descriptor, kind_of, matrices, misplaced, mma_shape, transposed
 from .registry import holds
 from .tmem_place import cells, moves_as_a_whole

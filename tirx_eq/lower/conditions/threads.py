@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ptx.target import target_has
-from ..active import thread_points
 from ..context import CallContext, evaluate_at
+from ..sharing.active import thread_points
 from .registry import holds
 
 

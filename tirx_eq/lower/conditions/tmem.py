@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..context import CallContext, Operand
-from ..holders import THREAD_AXES
-from ..threads import WARPGROUP
+from ..sharing.holders import THREAD_AXES
+from ..sharing.threads import WARPGROUP
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
 from .tmem_place import cells, moves_as_a_whole
 

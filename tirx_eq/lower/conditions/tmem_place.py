@@ -9,8 +9,8 @@ import numpy as np
 
 from ...ir import Expr, IntImm, const
 from ...ir.index import evaluate_many, names
-from ..active import thread_points
 from ..context import CallContext, Operand
+from ..sharing.active import thread_points
 from ..storage import place
 
 #: starts that are compared one by one; there are 512 columns, so more would overlap

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...errors import LoweringError
 from ...prove.verdict import Verdict
 from ..context import CallContext, Operand
-from ..equation import movement
+from ..equations.movement import movement
 from ..indices import Indices
 from ..machine import Price
 from ..program import Block, Word

@@ -11,10 +11,10 @@ import numpy as np
 
 from ...errors import LoweringError
 from ...ir import Expr, IntImm, const
-from ..cluster_equation import peer_equation, shared_load_equation, spread_equation
 from ..conditions.cluster import barrier_of, cta_points, mask_of, per_cta
 from ..conditions.tensor_copy import global_and_shared
 from ..context import CallContext
+from ..equations.cluster import peer_equation, shared_load_equation, spread_equation
 from ..machine import Price
 from ..program import Block, Index, Instruction, Memory, Node, Temp, instruction
 from ..storage import at_rank

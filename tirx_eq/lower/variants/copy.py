@@ -12,11 +12,11 @@ from ...ir import Expr, Var
 from ...ir.index import evaluate_many
 from ...ir.index_ir import IndexScope
 from ...layout.conflicts import bank_conflicts
-from ..accesses import ACCESS, access
-from ..active import thread_points
+from ..code.accesses import ACCESS, access
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, If, Instruction, Memory, Node, Temp, Word, instruction
+from ..sharing.active import thread_points
 from .base import Variant, constant_bytes, word_of
 
 #: Words that a thread keeps in flight between the loads and the stores of a memory copy.

@@ -9,17 +9,17 @@ from ...ir import dtype as dt
 from ...ir.accuracy import UNIT
 from ...ptx.target import target_has
 from ..block_price import price_block
+from ..code.lane_access import Port
+from ..code.lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
+from ..code.recipes import SINGLE
 from ..context import CallContext, Operand
-from ..holders import Held
-from ..lane_access import Port
-from ..lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
+from ..equations.values import value_equation
 from ..machine import Price
 from ..operations import Tree, common_dtype, leaves, scalar_dtype, tree_of, work_dtype
 from ..program import Block, If, Index, Memory, Node, Store, Temp, Word, instruction
-from ..recipes import SINGLE
+from ..sharing.holders import Held
+from ..sharing.work import holders_of, work_of
 from ..storage import Root
-from ..value_equation import value_equation
-from ..work import holders_of, work_of
 from .base import Variant
 
 #: Steps whose loads are issued before their results are stored, for operands in memory.

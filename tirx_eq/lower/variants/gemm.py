@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from ...errors import LoweringError
 from ...ir import Expr, IntImm, Var, cast, const
+from ..code.shared import shared_address
 from ..conditions.gemm import cta_group, instruction_descriptor, k_slices, kind_of, mma_shape
 from ..conditions.scaled_gemm import Scales, scaled_descriptor, scales
 from ..conditions.tmem_place import cells, first_column
 from ..context import CallContext
+from ..equations.mma import matrix_equation, stationary_equation
 from ..machine import B200, Price
-from ..mma_equation import matrix_equation, stationary_equation
 from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
-from ..shared import shared_address
 from .base import Variant
 from .tmem import tmem_base
 

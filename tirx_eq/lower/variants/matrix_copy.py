@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ..block_price import price_block
+from ..code.matrix_rows import ROW_BYTES, matrices_of, matrix_copy
 from ..context import CallContext
 from ..machine import Price
-from ..matrix_rows import ROW_BYTES, matrices_of, matrix_copy
 from ..program import Block, Memory, Node, Word, instruction
-from ..spread import local_and_memory, memory_offset, wide_coords
+from ..sharing.spread import local_and_memory, memory_offset, wide_coords
 from .base import Variant
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ..context import CallContext
+from ..equations.values import product_equation
 from ..machine import B200, Price
 from ..mma_sync import COLUMNS, ROWS, SWAPPED, MmaPlan, mma_plan
 from ..program import Block, Node, Operand, Temp, Word, instruction
 from ..storage import Root
-from ..value_equation import product_equation
 from .base import Variant
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ...ir import Expr, const
 from ..block_price import price_block
+from ..code.element_values import ElementValues
+from ..code.lane_access import Port
+from ..code.lanes import Lanes, compute, convert
+from ..code.recipes import SINGLE, accumulator
 from ..context import CallContext, Operand
-from ..element_values import ElementValues
-from ..holders import held
-from ..lane_access import Port
-from ..lanes import Lanes, compute, convert
+from ..equations.values import rounded_product_equation
 from ..machine import Price
 from ..product import plain
-from ..product_work import ProductWork, product_work
 from ..program import Block, If, Memory, Node, Temp, instruction
 from ..program import Operand as Value
-from ..recipes import SINGLE, accumulator
-from ..value_equation import rounded_product_equation
+from ..sharing.holders import held
+from ..sharing.product_work import ProductWork, product_work
 from .base import Variant
 
 

@@ -7,7 +7,7 @@ from ..block_price import price_block
 from ..context import CallContext
 from ..machine import Price
 from ..program import Block, Index, Node, Operand, Temp, Word, instruction
-from ..redistribute import Piece, moved_bytes, pieces
+from ..sharing.redistribute import Piece, moved_bytes, pieces
 from .base import Variant
 from .copy import moves
 

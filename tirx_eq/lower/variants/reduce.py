@@ -9,19 +9,28 @@ import numpy as np
 from ...ir import EQ, Expr, IntImm
 from ...ir import dtype as dt
 from ...ir.arith import binary
-from ..accesses import access
 from ..block_price import price_block
+from ..code.accesses import access
+from ..code.element_values import ElementValues
+from ..code.lanes import Lanes, compute, convert
+from ..code.recipes import FLOATS, SINGLE, accumulator, compute_dtype
 from ..context import CallContext, Operand
-from ..element_values import ElementValues
-from ..holders import thread_expr
-from ..lanes import Lanes, compute, convert
+from ..equations.values import value_equation
 from ..machine import Price
 from ..program import Block, If, Memory, Node, Temp, Word, instruction
 from ..program import Operand as Value
-from ..recipes import FLOATS, SINGLE, accumulator, compute_dtype
-from ..reduction import MemoryShare, RegisterShare, axes_of, held_rows, memory_share, reduce_op, register_share, result_bytes
-from ..value_equation import value_equation
-from ..work import digits
+from ..sharing.holders import thread_expr
+from ..sharing.reduction import (
+    MemoryShare,
+    RegisterShare,
+    axes_of,
+    held_rows,
+    memory_share,
+    reduce_op,
+    register_share,
+    result_bytes,
+)
+from ..sharing.work import digits
 from .base import Variant
 
 Array = np.ndarray

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from ...ir import Expr
-from ..accesses import access
 from ..block_price import price_block
+from ..code.accesses import access
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, If, Memory, Node, Temp, Word, instruction
-from ..spread import Spread, local_and_memory, memory_offset, spread_copy, wide_coords
+from ..sharing.spread import Spread, local_and_memory, memory_offset, spread_copy, wide_coords
 from .base import Variant, word_of
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import const
+from ..code.shared import shared_address
 from ..conditions.gemm import cta_group
 from ..conditions.tmem_copy import COPY_SHAPES, copy_steps
 from ..context import CallContext
+from ..equations.tmem_copy import copy_equation
 from ..machine import B200, Price
 from ..program import Block, Index, Node, Pointer, Temp, instruction
-from ..shared import shared_address
-from ..tmem_copy_equation import copy_equation
 from .base import Variant
 from .tmem import tmem_base
 

@@ -1,0 +1,49 @@
+"""Elements outside of their buffer, where threads that certainly execute the access name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import LoweringError
+from ...ir import Buffer, Expr, IntImm
+from ...ir.index import evaluate_many, names
+from ..scope import new_scope
+from ..sharing.active import Active, thread_points
+from ..sharing.threads import Launch
+
+
+def check_element(buffer: Buffer, indices: list[Expr], active: Active, launch: Launch, access: str) -> None:
+    """Raise LoweringError if an index that depends on the thread alone is outside of the buffer's shape in an active thread.
+
+    Nothing is said where a condition on data may keep the thread away.
+    """
+    shape = buffer.const_shape()
+    if shape is None or active.data_dependent or active.elected or len(shape) != len(indices):
+        return
+    for d, (index, extent) in enumerate(zip(indices, shape)):
+        found = _per_thread(index, launch)
+        if found is None:
+            continue
+        bad = np.flatnonzero(active.mask & ((found < 0) | (found >= extent)))
+        if len(bad):
+            thread = int(bad[0])
+            raise LoweringError(
+                f"{access} of '{buffer.name}': index {int(found[thread])} of dimension {d} is outside of 0..{extent - 1} "
+                f"in thread {thread}"
+            )
+
+
+def _per_thread(e: Expr, launch: Launch) -> np.ndarray | None:
+    """The value in each thread of a CTA, if nothing else decides it."""
+    if isinstance(e, IntImm):
+        return np.full(launch.threads, e.value)
+    scope = new_scope()
+    term = scope.term(e)
+    used = names(term) if isinstance(term, tuple) else {term} if isinstance(term, str) else set()
+    registers: dict[str, str] = {scope.name(v): r for r, v in launch.special.items() if r.startswith("tid.")}
+    if not used <= set(registers):
+        return None
+    points: dict[str, Any] = thread_points(launch, {n: registers[n] for n in used})
+    return np.broadcast_to(np.asarray(evaluate_many(term, points), dtype=np.int64), (launch.threads,))

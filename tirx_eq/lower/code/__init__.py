@@ -1,0 +1,1 @@
+"""Code for terms, values and accesses: from the device program to PTX instructions."""

@@ -1,0 +1,338 @@
+"""The device program as PTX: registers for index terms, instructions in order, structured control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ...errors import LoweringError, TirxError
+from ...ir import Expr, Var
+from ...ir.index import Term
+from ...ptx.builder import Kernel
+from ...ptx.control import Loop as LoopFrame
+from ...ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
+from ...ptx.tensormap import TensorMap
+from ..indices import Indices, is_index
+from ..program import (
+    Block,
+    Box,
+    Comment,
+    Define,
+    If,
+    Index,
+    Instruction,
+    Jump,
+    Kept,
+    Loop,
+    Memory,
+    Operand,
+    Pointer,
+    Repeat,
+    Store,
+    Temp,
+    Wait,
+    Word,
+)  # fmt: skip
+from ..storage import Root
+from .loops import invariants, products
+from .partial import partly_written
+from .shared import shared_address
+from .swizzled import swizzled
+from .terms import TermCode
+from .values import ValueCode
+
+
+class Emitter:
+    """Writes one program into a kernel.
+
+    Values of index terms are kept in a stack of scopes, one per block, so that what is computed in a branch isn't used
+    outside it.
+    """
+
+    def __init__(
+        self, kernel: Kernel, indices: Indices, shared: Symbol | None, params: Collection[Var] = (),
+        maps: Mapping[TensorMap, str] | None = None,
+    ) -> None:
+        self.k = kernel
+        self.maps = maps or {}
+        self.params = params
+        self.indices = indices
+        self.shared = shared
+        self.words: dict[Word, Reg] = {}
+        self.temps: dict[Temp, Reg] = {}
+        self.pointers: dict[str, Reg] = {}
+        self.loops: list[LoopFrame] = []
+        self.terms = TermCode(kernel, indices.scope, self._opaque)
+        self.values = ValueCode(self)
+        self.diverged = False
+
+    # -- whole program ---------------------------------------------------------------------------------------------
+
+    def run(self, program: Block) -> None:
+        self._prologue(program)
+        self.block(program)
+        if not (program and isinstance(program[-1], Jump)):
+            self.k.emit("ret")
+
+    def _prologue(self, program: Block) -> None:
+        """Registers that every block may use: special registers, the shared block's address, pointer parameters."""
+        used: set[str] = set()
+        for s in self.indices.table.values():
+            used.update(self.indices.names_in(s.after))
+        for e in self.indices.roots(program):
+            used.update(self.indices.names_in(self.indices.term(e)))
+        for name in sorted(used):
+            source = self.indices.scope.sources[name]
+            if not isinstance(source, Var):
+                continue
+            if source is shared_address():
+                if self.shared is None:
+                    raise LoweringError("the kernel uses shared memory, but has none")
+                self.terms.define(name, self.k.op("mov.b32", self.shared))
+            elif source in self.params:
+                self.terms.define(name, self.k.load_param(source.name))
+            elif _is_special(source.name):
+                self.terms.define(name, self.k.op("mov.u32", special(f"%{source.name}")))
+
+        for word in partly_written(program):
+            self.k.emit(f"mov.b{word.array.word_bits}", self.word(word), 0)
+
+    def pointer(self, root: Root) -> Reg:
+        """The global address in a pointer parameter, loaded where it is first needed in an enclosing block."""
+        found = self.terms.lookup(("pointer", root.name))
+        if found is None:
+            raw = self.k.load_param(root.name)
+            found = self.k.op("cvta.to.global.u64", raw)
+            self.terms.keep(("pointer", root.name), found)
+        return found
+
+    def tensor_map(self, name: str) -> Reg:
+        """The address of a tensor-map parameter."""
+        found = self.terms.lookup(("map", name))
+        return found or self.terms.keep(("map", name), self.k.load_param(name))
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        for node in block:
+            self.terms.forget_volatile()
+            getattr(self, f"_{type(node).__name__.lower()}")(node)
+
+    @contextmanager
+    def scoped(self) -> Iterator[None]:
+        self.terms.push()
+        try:
+            yield
+        finally:
+            self.terms.pop()
+
+    def _comment(self, node: Comment) -> None:
+        at = f" ({node.span.file.rsplit('/', 1)[-1]}:{node.span.line})" if node.span else ""
+        self.k.comment(f"{node.text}{at}")
+
+    def _instruction(self, node: Instruction) -> None:
+        if ".sync.aligned" in node.opcode:
+            self._converge()
+        pred: Reg | Not | None = None
+        if node.guard is not None:
+            guard = self.temp(node.guard)
+            pred = ~guard if node.guard_negated else guard
+        operands = [self.operand(o) for o in node.operands]
+        if node.opcode == "elect.sync":
+            operands[0] = Pair(SINK, operands[0].items[1])  # type: ignore[union-attr, arg-type]
+        try:
+            self.k.emit(node.opcode, *operands, pred=pred, comment=node.comment)
+        except TirxError as error:
+            raise error.at(node.span) from None
+
+    def _converge(self) -> None:
+        """Before an instruction that wants the whole warp converged, after code that may have split it."""
+        if self.diverged:
+            self.k.emit("bar.warp.sync", Imm(0xFFFFFFFF, hex=True))
+            self.diverged = False
+
+    def _define(self, node: Define) -> None:
+        key: Any = self.indices.scope.name(node.var) if is_index(node.var) else node.var
+        self.terms.define(key, self.values.copy(node.value))
+
+    def _store(self, node: Store) -> None:
+        self.values.store(node)
+
+    def _wait(self, node: Wait) -> None:
+        address = self.memory(node.barrier)
+        parity = self.index(node.parity)
+        head = self.k.new_label("wait")
+        self.k.place(head)
+        opcode = f"mbarrier.try_wait.parity.{node.order + '.' if node.order else ''}shared::cta.b64"
+        done = self.k.op(opcode, address, parity)
+        self.k.emit("bra", head, pred=~done)
+        self.diverged = True
+
+    def _if(self, node: If) -> None:
+        condition = self.temp(node.condition) if isinstance(node.condition, Temp) else self.condition(node.condition)
+        if node.then and node.orelse:
+            with self.k.if_else(condition) as arms:
+                with arms.then(), self.scoped():
+                    self._branch(node.then)
+                with arms.otherwise(), self.scoped():
+                    self._branch(node.orelse)
+        else:
+            taken = node.then or node.orelse
+            with self.k.if_(condition if node.then else ~condition), self.scoped():
+                self._branch(taken)
+        self.diverged = True
+
+    def _branch(self, block: Block) -> None:
+        outer, self.diverged = self.diverged, False
+        self.block(block)
+        self.diverged = outer or self.diverged
+
+    def _loop(self, node: Loop) -> None:
+        start, stop = (self.index(Index(e)) for e in (node.start, node.stop))
+        step = self.index(Index(node.step))
+        if not isinstance(step, Imm) or int(step.value) <= 0:
+            raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
+        first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
+        self._before_loop(node.body)
+        counter = self.indices.scope.name(node.var)
+        grows = [(t, factor) for t, factor in products(node.body, self.indices, counter) if self.terms.width(t) == 32]
+        running = [(t, factor, self._start(factor, start)) for t, factor in grows]
+        with self.k.for_range(first, last, int(step.value)) as frame, self.scoped():  # type: ignore[arg-type]
+            assert frame.index is not None
+            self.terms.define(counter, frame.index)
+            for term, factor, register in running:
+                self.terms.define((term, 32), register)
+                frame.also.append((register, factor * int(step.value)))
+            self.loops.append(frame)
+            self.block(node.body)
+            self.loops.pop()
+        self.diverged = True
+
+    def _before_loop(self, body: Block) -> None:
+        """Compute what is dear and the same in every round."""
+        for term in invariants(body, self.indices, lambda name: self.terms.lookup_variable(name) is not None):
+            self.terms.value(term, 64 if self.terms.width(term) == 64 else 32)
+
+    def _start(self, factor: int, start: Reg | Imm) -> Reg:
+        """A register with a product of the counter as it is in the first round; rounds add to it."""
+        if isinstance(start, Imm):
+            return self.k.op("mov.b32", int(start.value) * factor)
+        return self.k.op("mul.lo.s32", start, factor)
+
+    def _repeat(self, node: Repeat) -> None:
+        self._before_loop((*node.head, *node.body))
+        with self.k.loop("while") as frame, self.scoped():
+            self.block(node.head)
+            if node.condition is not None:
+                frame.break_if(~self.condition(node.condition))
+            self.loops.append(frame)
+            self.block(node.body)
+            self.loops.pop()
+        self.diverged = True
+
+    def _jump(self, node: Jump) -> None:
+        if node.kind == "exit":
+            self.k.emit("ret")
+        elif len(self.loops) <= node.level:
+            raise LoweringError(f"{node.kind} outside a loop")
+        elif node.kind == "break":
+            self.loops[-1 - node.level].break_()
+        else:
+            self.loops[-1 - node.level].continue_()
+
+    # -- operands --------------------------------------------------------------------------------------------------
+
+    def operand(self, o: Operand) -> Operandish:
+        if isinstance(o, tuple):
+            return Vec(tuple(SINK if m == "|" else self.operand(m) for m in o))
+        if isinstance(o, Temp):
+            return self.temp(o)
+        if isinstance(o, Word):
+            return self.word(o)
+        if isinstance(o, Index):
+            return self.index(o)
+        if isinstance(o, Memory):
+            return self.memory(o)
+        if isinstance(o, Box):
+            coords = [self.index(Index(e)) for e in o.coords]
+            return tensor(self.tensor_map(self.maps[o.map]), coords)
+        if isinstance(o, Pointer):
+            return self.terms.address(self.indices.term(o.expr))
+        if isinstance(o, Kept):
+            return SINK
+        if isinstance(o, int) and o >= 1 << 16:
+            return Imm(o, hex=True)
+        return o  # type: ignore[return-value]
+
+    def temp(self, t: Temp) -> Reg:
+        if t not in self.temps:
+            self.temps[t] = self.k.reg(t.type)
+        return self.temps[t]
+
+    def word(self, w: Word) -> Reg:
+        if w not in self.words:
+            if not 0 <= w.index * w.array.word_bits < max(1, w.array.size) * 8:
+                raise LoweringError(f"register {w.index} is outside '{w.array.name}', which has {w.array.size} bytes")
+            self.words[w] = self.k.reg(f"b{w.array.word_bits}")
+        return self.words[w]
+
+    def index(self, i: Index) -> Reg | Imm:
+        return self.terms.value(self.indices.term(i.expr), i.bits)
+
+    def condition(self, e: Expr) -> Reg | Not:
+        return self.terms.predicate(self.indices.term(e))
+
+    def memory(self, m: Memory) -> Address:
+        """The PTX address of a memory operand; constant parts go into the offset."""
+        offset = self.indices.term(m.offset)
+        if m.root.space == "shared":
+            assert self.shared is not None
+            moving, constant = self.terms.split(offset)
+            constant += m.root.offset
+            if moving == 0:
+                return Address(self.shared, constant)
+            anchor, mask, beyond = swizzled(moving, self.indices.scope.ranges)
+            whole: Term = ("add", self._own(), anchor)
+            register = self.terms.value(("xor", whole, mask) if mask else whole, 32)
+            assert isinstance(register, Reg)
+            return Address(register, constant + beyond)
+        if m.root.space == "cluster":
+            assert m.root.address is not None
+            moving, constant = self.terms.split(offset)
+            base = self._peer(self.indices.term(m.root.address))
+            if moving != 0:
+                base = self.k.op("add.s32", base, self.terms.value(moving, 32))
+            return Address(base, constant + m.root.offset)
+        if m.root.space == "global":
+            return self.terms.wide_address(self.pointer(m.root), m.root.name, offset)
+        raise LoweringError(f"'{m.root.name}' is in {m.root.space}, which has no addresses in memory")
+
+    def _own(self) -> str:
+        """The name of the shared block's address, which has a register from here on."""
+        name = self.indices.scope.name(shared_address())
+        if self.terms.lookup(name) is None:
+            assert self.shared is not None
+            self.terms.define(name, self.k.op("mov.b32", self.shared))
+        return name
+
+    def _peer(self, rank: Term) -> Reg:
+        """The shared::cluster address of the shared block of CTA ``rank``; in it, offsets add as in one's own."""
+        key = ("peer", rank)
+        found = self.terms.lookup(key)
+        if found is None:
+            own = self.terms.value(self._own(), 32)
+            made = self.k.op("mapa.shared::cluster.u32", own, self.terms.value(rank, 32))
+            found = self.terms.keep(key, made, self.terms.is_volatile(rank))
+        return found
+
+    def _opaque(self, name: str) -> Reg:
+        """The register of a value that index arithmetic takes as given: a load, or an intrinsic."""
+        source: Any = self.indices.scope.sources[name]
+        if isinstance(source, Var):
+            raise LoweringError(f"'{source.name}' has no value here")
+        return self.values.copy(source)
+
+
+def _is_special(name: str) -> bool:
+    return name.partition(".")[0] in ("tid", "ctaid", "clusterid", "cluster_ctaid", "cluster_ctarank")

@@ -1,0 +1,367 @@
+"""Code for values of any dtype: loads, floating-point arithmetic, conversions, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import LoweringError
+from ...ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Var,
+)  # fmt: skip
+from ...ir import dtype as dt
+from ...ir.functor import post_order_visit
+from ...ptx.operands import SINK, Imm, Pair, Reg, Vec
+from ...ptx.target import target_has
+from ..indices import is_index
+from ..program import Memory, Store, Word
+from .accesses import state_space
+from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, TESTS, WIDE, form_of
+from .intrinsics import address_operand, constant, named_arguments
+from .recipes import parse_recipe
+
+if TYPE_CHECKING:
+    from .emit import Emitter
+
+_FLOAT_OPS: dict[type, str] = {
+    Add: "add.rn", Sub: "sub.rn", Mul: "mul.rn", Div: "div.rn", Min: "min", Max: "max",
+}  # fmt: skip
+_MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
+_COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
+#: Shuffles: (mode, clamp of the lane number within its segment); PTX ISA 9.7.9.6, CUDA C++ Programming Guide 10.22.
+_SHUFFLES = {
+    "tirx.cuda.__shfl_sync": ("idx", 31), "tirx.cuda.__shfl_up_sync": ("up", 0), "tirx.cuda.__shfl_down_sync": ("down", 31),
+    "tirx.cuda.__shfl_xor_sync": ("bfly", 31),
+}  # fmt: skip
+_PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+def ptx_type(dtype: str) -> str:
+    """The PTX type of a scalar dtype: f32, s32, u16 …; bool is u8 in memory."""
+    if dt.is_float(dtype):
+        if dtype not in _PTX_FLOAT:
+            raise LoweringError(f"there is no arithmetic on {dtype}; convert it first")
+        return _PTX_FLOAT[dtype]
+    kind, bits, _ = dt.parse(dtype)
+    return "u8" if kind == "bool" else f"{'s' if kind == 'int' else 'u'}{bits}"
+
+
+def _reads_memory(e: Expr) -> bool:
+    found: list[bool] = []
+    post_order_visit(e, lambda node: found.append(isinstance(node, BufferLoad)))
+    return any(found)
+
+
+class ValueCode:
+    """Registers of values; ``e`` is the emitter whose kernel and terms it uses."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+        self.k = emitter.k
+
+    def value(self, e: Expr) -> Reg | Imm:
+        """A register (or an immediate) with the value of a scalar expression."""
+        if dt.lanes(e.dtype) != 1:
+            raise LoweringError(f"a vector value of {e.dtype} is not lowered here", span=e.span)
+        if isinstance(e, FloatImm):
+            return self._float(e)
+        if is_index(e) and not isinstance(e, BufferLoad) and not self._is_opaque(e):
+            if dt.kind(e.dtype) == "bool":
+                p = self.e.condition(e)
+                return p if isinstance(p, Reg) else self.k.op("not.pred", p.reg)
+            bits = 64 if dt.bits(e.dtype) == 64 else 32
+            term = self.e.indices.term(e)
+            if type(e) in _MODULAR and self.e.terms.reaches_beyond(term, bits):
+                return self._low_bits(e, bits)
+            if self.e.terms.fits(term, bits):
+                return self.e.terms.value(term, bits)
+            # Integers are mathematical; what is stored, bound or cast is reduced to its dtype.
+            return self._low_bits(e, bits) if type(e) in _MODULAR else self.e.terms.low_bits(term, bits)
+        return self.copy(e)
+
+    def _low_bits(self, e: Expr, bits: int) -> Reg:
+        """A sum, difference or product that may overflow: its low bits depend only on those of its operands."""
+        left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+        return self.k.op(f"{_MODULAR[type(e)]}.{'u' if dt.kind(e.dtype) == 'uint' else 's'}{bits}", left, right)
+
+    def register(self, e: Expr) -> Reg:
+        value = self.value(e)
+        if isinstance(value, Reg):
+            return value
+        kind = "f" if dt.is_float(e.dtype) else "b"
+        return self.k.op(f"mov.{kind}{64 if dt.bits(e.dtype) == 64 else 32}", value)
+
+    def _is_opaque(self, e: Expr) -> bool:
+        """Whether index arithmetic sees the expression as a variable of its own."""
+        return isinstance(self.e.indices.scope.term(e), str) and not type(e).__name__ == "Var"
+
+    def _float(self, e: FloatImm) -> Reg | Imm:
+        if e.dtype in ("float32", "float64"):
+            return Imm(e.value)
+        wide = self.k.op("mov.f32", Imm(e.value))
+        return self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", wide)
+
+    def copy(self, e: Expr) -> Reg:
+        """The value of an expression in a register of its own."""
+        if isinstance(e, Var):
+            return self.variable(e)
+        if isinstance(e, BufferLoad):
+            return self.load(e)
+        if is_index(e) and not self._is_opaque(e):
+            return self.register(e)
+        if isinstance(e, Cast):
+            return self.cast(e)
+        if isinstance(e, Select):
+            p = self.e.condition(e.condition)
+            a, b = self.register(e.true_value), self.register(e.false_value)
+            if not isinstance(p, Reg):
+                p, a, b = p.reg, b, a
+            return self.k.op(f"selp.b{dt.bits(e.dtype)}", a, b, p)
+        if isinstance(e, Call):
+            return self.call(e)
+        if dt.is_float(e.dtype) and type(e) in _FLOAT_OPS:
+            suffix = ptx_type(e.dtype)
+            opcode = _FLOAT_OPS[type(e)]
+            if (three := self._three(e)) is not None:
+                return three
+            left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"{opcode}.{suffix}", left, right)
+        if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
+            left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
+            return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", left, right)  # type: ignore[attr-defined]
+        raise LoweringError(f"a {type(e).__name__} of {e.dtype} is not lowered", span=e.span)
+
+    def _three(self, e: Expr) -> Reg | None:
+        """The maximum (minimum) of a maximum and a third value in one instruction (sm_100; PTX ISA, max)."""
+        if type(e) not in (Max, Min) or e.dtype != "float32" or not target_has(self.k.target, "sm_100"):
+            return None
+        for inner, other in ((e.a, e.b), (e.b, e.a)):  # type: ignore[attr-defined]
+            if type(inner) is type(e):
+                values = [self.register(x) for x in (inner.a, inner.b, other)]  # type: ignore[attr-defined]
+                return self.k.op(f"{_FLOAT_OPS[type(e)]}.f32", *values)
+        return None
+
+    def variable(self, var: Var) -> Reg:
+        """The register of a bound variable or a scalar parameter."""
+        name = self.e.indices.scope.name(var) if is_index(var) else var.name
+        found = self.e.terms.lookup(name if is_index(var) else var)
+        if found is None and var in self.e.params:
+            found = self.e.terms.keep(var, self.k.load_param(var.name))
+        if found is None:
+            raise LoweringError(f"variable '{var.name}' has no value here", span=var.span)
+        return found
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def load(self, e: BufferLoad) -> Reg:
+        root = self.e.indices.storage.root(e.buffer)
+        memory = Memory(root, self.e.indices.storage.byte_offset(e.buffer, e.indices))
+        if root.space == "local":
+            return self._read_register(memory, e.dtype)
+        kind = "u8" if dt.kind(e.dtype) == "bool" else f"b{dt.storage_bits(e.dtype)}"
+        register = self.k.op(f"ld.{state_space(root.space)}.{kind}", self.e.memory(memory))
+        return self.k.op("setp.ne.s16", register, 0) if dt.kind(e.dtype) == "bool" else register
+
+    def _register_place(self, memory: Memory) -> tuple[Word, int]:
+        """(register, first bit in it) of a local operand."""
+        offset = self.e.indices.term(memory.offset)
+        if not isinstance(offset, int):
+            raise LoweringError(
+                f"an element of '{memory.root.name}' is chosen at run time, but it is held in registers",
+                hint="unroll the loop, or put the buffer in shared memory",
+            )
+        bits = memory.root.word_bits
+        return Word(memory.root, offset * 8 // bits), offset * 8 % bits
+
+    def _read_register(self, memory: Memory, dtype: str) -> Reg:
+        word, shift = self._register_place(memory)
+        register = self.e.word(word)
+        bits = dt.storage_bits(dtype)
+        if dt.kind(dtype) == "bool":
+            part = self.k.op("shr.u32", register, shift)
+            low = self.k.op("and.b32", part, 0xFF)
+            return self.k.op("setp.ne.s32", low, 0)
+        if bits == memory.root.word_bits:
+            # A copy: the register may be overwritten while the value is still wanted.
+            return self.k.op(f"mov.b{bits}", register)
+        if bits == 16:
+            low, high = self.k.reg("b16"), self.k.reg("b16")
+            self.k.emit("mov.b32", Vec((low, high)), register)
+            return high if shift else low
+        part = self.k.op("shr.u32", register, shift)
+        return self.k.op("cvt.u16.u32", self.k.op("and.b32", part, (1 << bits) - 1))
+
+    def store(self, node: Store) -> None:
+        value = self.register(node.value) if dt.is_float(node.dtype) else self.value(node.value)
+        root, bits = node.memory.root, dt.storage_bits(node.dtype)
+        if isinstance(value, Reg) and value.type == "pred":
+            value = self.k.op("selp.b32", 1, 0, value)
+        if root.space == "local":
+            self._write_register(node.memory, value, bits)
+            return
+        if isinstance(value, Imm):
+            value = self.k.op(f"mov.b{max(32, bits)}", value)
+        self.k.emit(f"st.{state_space(root.space)}.b{bits}", self.e.memory(node.memory), value)
+
+    def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
+        word, shift = self._register_place(memory)
+        register = self.e.word(word)
+        if bits == memory.root.word_bits:
+            self.k.emit(f"mov.b{bits}", register, value)
+            return
+        if isinstance(value, Reg) and value.type == "b16":
+            value = self.k.op("cvt.u32.u16", value)
+        self.k.emit("bfi.b32", register, value, register, shift, bits)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def cast(self, e: Cast) -> Reg:
+        source, target = e.value.dtype, e.dtype
+        if dt.kind(source) == "bool":
+            p = self.register(e.value)
+            one = self.k.op("selp.b32", 1, 0, p)
+            return one if not dt.is_float(target) else self.k.op(f"cvt.rn.{ptx_type(target)}.u32", one)
+        value = self.register(e.value)
+        if dt.kind(target) == "bool":
+            compare = "neu" if dt.is_float(source) else "ne"
+            zero: Imm = Imm(0.0) if dt.is_float(source) else Imm(0)
+            return self.k.op(f"setp.{compare}.{ptx_type(source)}", value, zero)
+        a, b = ptx_type(source), ptx_type(target)
+        if dt.is_float(source) and dt.is_float(target):
+            return self.k.op(f"cvt.{b}.{a}" if dt.bits(target) > dt.bits(source) else f"cvt.rn.{b}.{a}", value)
+        if dt.is_float(source):
+            return self.k.op(f"cvt.rzi.{b}.{a}", value)
+        if dt.is_float(target):
+            return self.k.op(f"cvt.rn.{b}.{a}", value)
+        return value if dt.bits(source) == dt.bits(target) else self.k.op(f"cvt.{b}.{a}", value)
+
+    def choice(self, e: Call) -> Reg:
+        """``if_then_else``: unlike Select it computes only the side it takes, which matters where a side reads memory."""
+        condition, *sides = e.args
+        if not any(map(_reads_memory, sides)):
+            return self.copy(Select(condition, *sides))
+        suffix = "pred" if dt.kind(e.dtype) == "bool" else f"b{max(16, dt.bits(e.dtype))}"
+        result = self.k.reg(suffix)
+        with self.k.if_else(self.e.condition(condition)) as arms:
+            for arm, side in zip((arms.then, arms.otherwise), sides, strict=True):
+                with arm(), self.e.scoped():
+                    self.k.emit(f"mov.{suffix}", result, self.register(side))
+        self.e.diverged = True
+        return result
+
+    def taken_over(self, e: Call) -> Reg:
+        """The first CTA (x) of the cluster whose launch was cancelled, 0xFFFFFFFF if none was (PTX ISA 9.7.13.17)."""
+        load = address_operand(e.args[0])
+        if load is None:
+            raise LoweringError("the handle of a cancelled launch must be the address of a shared element", span=e.span)
+        storage = self.e.indices.storage
+        memory = Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices))
+        response, granted, first = self.k.reg("b128"), self.k.reg("pred"), self.k.reg("b32")
+        order = "acquire.cta." if constant(named_arguments(e)["use_ld_acquire"]) else ""
+        self.k.emit(f"ld.{order}shared.b128", response, self.e.memory(memory))
+        query = "clusterlaunchcontrol.query_cancel"
+        self.k.emit(f"{query}.is_canceled.pred.b128", granted, response)
+        self.k.emit("mov.b32", first, Imm(0xFFFFFFFF, hex=True))
+        self.k.emit(f"{query}.get_first_ctaid::x.b32.b128", first, response, pred=granted)
+        # The next request overwrites the response through the asynchronous proxy.
+        self.k.emit("fence.proxy.async.shared::cta")
+        return first
+
+    def shuffle(self, e: Call) -> Reg:
+        """``__shfl_*_sync(mask, value, lane, width)`` of a 32-bit value; the segments are ``width`` lanes, a constant."""
+        mode, clamp = _SHUFFLES[e.op.name]
+        mask, value, lane, width = e.args
+        if dt.bits(e.dtype) != 32 or dt.lanes(e.dtype) != 1:
+            raise LoweringError(f"'{e.op.name}' of {e.dtype}: a shuffle moves 32 bits", span=e.span)
+        if not isinstance(width, IntImm) or width.value not in (1, 2, 4, 8, 16, 32):
+            raise LoweringError(f"the width of '{e.op.name}' must be a constant power of two up to 32", span=e.span)
+        out = self.k.reg("f32" if dt.is_float(e.dtype) else "b32")
+        members = self.value(mask)
+        if isinstance(members, Imm):
+            members = Imm(int(members.value) & 0xFFFFFFFF, hex=True)
+        segment = (32 - width.value) << 8 | clamp
+        self.k.emit(f"shfl.sync.{mode}.b32", out, self.register(value), self.value(lane), segment, members)
+        return out
+
+    def call(self, e: Call) -> Reg:
+        name = e.op.name
+        if name == "tirx.ptx.elect_sync":
+            p = self.k.reg("pred")
+            self.k.emit("elect.sync", Pair(SINK, p), Imm(0xFFFFFFFF, hex=True))
+            return p
+        if name == "tirx.if_then_else":
+            return self.choice(e)
+        if name in _SHUFFLES:
+            return self.shuffle(e)
+        if name == "tirx.fma":
+            a, b, c = (self.register(x) for x in e.args)
+            return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)
+        if name == "tirx.ptx.clc_query_cancel":
+            return self.taken_over(e)
+        if name == "tirx.reinterpret":
+            return self.register(e.args[0])
+        if (found := self._function(name.removeprefix("tirx."), e)) is not None:
+            return found
+        raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)
+
+    def _function(self, name: str, e: Call) -> Reg | None:
+        """The result of a function in the tables of :mod:`functions`, or None."""
+        name = ALIASES.get(name, name)
+        dtype = e.args[0].dtype if e.args else ""
+        if name in TESTS and dt.is_float(dtype):
+            return self._recipe(TESTS[name].format(t=f"f{max(32, dt.bits(dtype))}"), self._wide(e.args), "pred")
+        if name in COUNTS and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
+            return self.k.op(COUNTS[name].format(n=dt.bits(dtype)), self.register(e.args[0]))
+        if name == "fabs" and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
+            return self.k.op(f"abs.s{dt.bits(dtype)}", self.register(e.args[0]))
+        if name in INSTRUCTIONS and dtype == "float32":
+            return self._recipe(INSTRUCTIONS[name], self._wide(e.args))
+        if name not in FORMS or not dt.is_float(e.dtype):
+            return None
+        if e.dtype == "float64":
+            if name not in WIDE:
+                return None
+            return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
+        made = self._recipe(form_of(name, e.dtype, dtype).text, self._wide(e.args))
+        return made if e.dtype == "float32" else self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", made)
+
+    def _wide(self, args: Sequence[Expr]) -> list[Reg]:
+        """Arguments in float32, or as they are if they have 64 bits."""
+        made = []
+        for a in args:
+            value = self.register(a)
+            made.append(value if dt.bits(a.dtype) >= 32 else self.k.op(f"cvt.f32.{ptx_type(a.dtype)}", value))
+        return made
+
+    def _recipe(self, text: str, args: Sequence[Reg], result: str | None = None) -> Reg:
+        """Emit a recipe; ``result`` is the type of its result if that isn't the arguments'."""
+        kind = "f64" if args[0].type in ("f64", "b64") else "f32"
+        known = dict(zip("abc", args))
+        for line in parse_recipe(text):
+            operands = []
+            for o in line.operands:
+                name, _, given = str(o).partition(":")
+                if isinstance(o, str) and name not in known:
+                    known[name] = self.k.reg(given or (result if name == "d" and result else kind))
+                operands.append(known[name] if isinstance(o, str) else Imm(o))  # type: ignore[arg-type]
+            self.k.emit(line.opcode, *operands)
+        return known["d"]

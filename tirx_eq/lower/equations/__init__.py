@@ -1,0 +1,1 @@
+"""Proofs of lowerings: the program is executed symbolically for all threads and compared with what its call means."""

@@ -1,0 +1,77 @@
+"""Proofs that neighbouring slots of a shared-out copy are neighbours in memory, for every thread and vector at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir import Var
+from ...ir.index import Term
+from ...prove.validate import validate
+from ..context import CallContext, Operand
+from .spread import Spread, memory_offset, slot_coords, wide_coords
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The byte offset of each lane of vector number ``vector``, as terms over ``ranges``."""
+
+    lanes: tuple[Term, ...]
+    ranges: dict[str, tuple[int, int]]
+
+
+def vectors_of(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vectors | str:
+    """The slots of ``spread`` as vectors of ``width`` bytes, or why they have no common form."""
+    lanes = width * 8 // memory.bits
+    if spread.slots % lanes:
+        return f"a thread holds {spread.slots} elements, not a multiple of {lanes}"
+    if not (spread.copy.reshape(len(spread.threads), -1, lanes) == spread.copy[:, ::lanes, None]).all():
+        return "the elements of a vector are different copies of theirs"
+    vector = Var("vector", "int32")  # type: ignore[arg-type]
+    scope = c.scope_with({vector: (0, spread.slots // lanes - 1)})
+    terms = []
+    for lane in range(lanes):
+        coords = slot_coords(spread, lanes, lane, vector)
+        if coords is None:
+            return "the elements of a thread's vectors don't follow from the bits of its number and theirs"
+        terms.append(c.term(memory_offset(c, memory, wide_coords(spread, coords)), scope))
+    return Vectors(tuple(terms), dict(scope.ranges))
+
+
+def _vectors(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vectors | str:
+    key = ("vectors", id(spread), width)
+    if key not in c.memo:
+        c.memo[key] = vectors_of(c, spread, memory, width), spread  # kept, so that its id stays its own
+    found: Vectors | str = c.memo[key][0]
+    return found
+
+
+def not_contiguous(c: CallContext, spread: Spread, memory: Operand, width: int) -> str | None:
+    """None if every ``width`` bytes of slots are consecutive in memory, else where they aren't."""
+    size = memory.bits // 8
+    if width == size:
+        return None
+    vectors = _vectors(c, spread, memory, width)
+    if isinstance(vectors, str):
+        return vectors
+    for lane in range(len(vectors.lanes) - 1, 0, -1):
+        verdict = validate(vectors.lanes[lane], ("add", vectors.lanes[0], lane * size), vectors.ranges)
+        if verdict.status != "equal":
+            where = f" at {verdict.counterexample}" if verdict.counterexample else ""
+            return f"element {lane} of a group of {len(vectors.lanes)} is not {lane * size} bytes after its first{where}"
+    return None
+
+
+def not_aligned(c: CallContext, spread: Spread, memory: Operand, width: int) -> str | None:
+    """None if every vector begins at a multiple of ``width`` bytes, else where one doesn't."""
+    if memory.root.align % width:
+        return f"'{memory.buffer.name}' is known to be aligned to {memory.root.align} bytes only"
+    if width * 8 == memory.bits:
+        return None  # elements are where their layout counts them
+    vectors = _vectors(c, spread, memory, width)
+    if isinstance(vectors, str):
+        return vectors
+    verdict = validate(("mod", vectors.lanes[0], width), 0, vectors.ranges)
+    if verdict.status == "equal":
+        return None
+    where = f", at {verdict.counterexample}" if verdict.counterexample else ""
+    return f"an access is not at a multiple of {width} bytes{where}"

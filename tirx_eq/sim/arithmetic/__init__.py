@@ -1,0 +1,1 @@
+"""Arithmetic of integers and floats, and conversions, at their exact widths."""

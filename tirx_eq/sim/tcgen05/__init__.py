@@ -1,0 +1,1 @@
+"""The tensor core and tensor memory (PTX ISA 9.7.16)."""

@@ -1,0 +1,1 @@
+"""best_layout: the layout of shared memory that given accesses want."""

@@ -1,0 +1,1 @@
+"""convert: the cheapest way from one distribution over registers to another."""
