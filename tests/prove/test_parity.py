@@ -36,6 +36,8 @@ from tirx_eq.prove.parity import equal
         ("(land (le 8 v) (lt v 8))", "0", {"v": (-9, 99)}),
         ("(eq (shr v 2) 0)", "(le v 3)", {"v": (0, 16383)}),
         ("(lt 0 (max 0 (min 16 (sub v (mul u 32)))))", "(lt (mul u 32) v)", {"v": (0, 999), "u": (0, 99)}),
+        ("(land (eq a 0) (eq (div b 3) 0))", "(eq (or (div b 3) a) 0)", {"a": (0, 99), "b": (0, 99)}),
+        ("(lor (ne a 0) (lor (ne b 0) (ne c 0)))", "(ne 0 (or (or a b) c))", dict.fromkeys("abc", (0, 99))),
         ("(div (add (div (add v 127) 128) 1) 2)", "(div (add v 255) 256)", {"v": (0, 16383)}),
         ("(mod (div (div (add v 127) 128) 2) 2)", "(and (div (add v 127) 256) 1)", {"v": (0, 16383)}),
         ("(or (and u v) u)", "u", {"v": (0, 99), "u": (0, 99)}),

@@ -15,7 +15,7 @@ This shares no code with the rules or with the simplifier's normal form.
 from __future__ import annotations
 
 from ..ir.index import Ranges, Term
-from .parity_forms import ZERO, Form, Key, NoForm
+from .parity_forms import ONE, ZERO, Form, Key, NoForm
 from .parity_order import Ordered
 
 _BITWISE = frozenset({"div", "mod", "tdiv", "tmod", "shr", "and", "or", "xor"})
@@ -76,8 +76,24 @@ class _Reader(Ordered):
             return self.variable(t)
         known = self.memo.get(id(t))
         if known is None:
-            known = self.memo[id(t)] = self._apply(t[0], [self.form(a) for a in t[1:]])
+            zero = self._of_zero(t) if t[0] in ("eq", "ne") else None
+            known = self.memo[id(t)] = zero or self._apply(t[0], [self.form(a) for a in t[1:]])
         return known
+
+    def _of_zero(self, t: Term) -> Form | None:
+        """``(a | b) == 0`` as ``a == 0`` and ``b == 0``; None for any other comparison."""
+        assert isinstance(t, tuple)
+        a, b = (t[2], t[1]) if t[1] == 0 else (t[1], t[2])
+        if b != 0 or not isinstance(a, tuple) or a[0] != "or":
+            return None
+        parts, todo = ONE, list(a[1:])
+        while todo:
+            x = todo.pop()
+            if isinstance(x, tuple) and x[0] == "or":
+                todo += x[1:]
+            else:
+                parts = self.both(parts, self.zero(self.form(x)))
+        return parts if t[0] == "eq" else self.negated(parts)
 
     def _apply(self, op: str, args: list[Form]) -> Form:
         if op == "add":
