@@ -6,8 +6,8 @@ from __future__ import annotations
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
         "PTX has no arithmetic, function or conversion on these types: there are no logarithms, exponentials or sigmoids of "
-        "64-bit floats and of integers, nothing computes with `ue8m0`, `e2m1` or truth values, and an `e2m1` is half of a "
-        "byte, which no load or store addresses"
+        "64-bit floats and of integers, nothing computes with `ue8m0`, `e2m1` or truth values, `ue8m0` has no "
+        "zero, and an `e2m1` is half of a byte, which no load or store addresses"
     ),
     "the reduction exists for the dtypes": (
         "nothing adds or compares `ue8m0`, `e2m1` or truth values, and unsigned integers have no negative"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
+from ..ir import BufferRegion, Expr, FloatImm, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]
+
+#: Scale factors, which are powers of two.
+SCALE = "float8_e8m0fnu"
 
 #: Element-wise primitives with what they compute; those with bias and scale, and chains, are built from the call.
 SIMPLE: dict[str, Tree] = {
@@ -114,6 +117,8 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
         if region.dtype not in ARITHMETIC_DTYPES and (region.dtype not in OPAQUE or set(operations(tree)) - {"select"}):
             return f"'{region.buffer.name}' is of {region.dtype}"
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
+    if target == SCALE and (tree == "zero" or _not_positive(call, tree)):
+        return f"{target} holds powers of two: there is no zero and nothing negative among them"
     if common == FLOAT4 and tree != "src":
         return f"{common} is only converted"
     for op in operations(tree):
@@ -124,6 +129,12 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
         if isinstance(value, BufferRegion) and (path := _path(value.dtype, common, work)) is not None:
             return path
     return _path(common, common, target)
+
+
+def _not_positive(call: TilePrimitiveCall, tree: Tree) -> bool:
+    """Whether the call fills with a constant of at most 0."""
+    value = call.operand(tree) if isinstance(tree, str) else None
+    return isinstance(value, (IntImm, FloatImm)) and value.value <= 0
 
 
 def _path(source: str, *steps: str) -> str | None:
