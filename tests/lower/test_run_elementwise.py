@@ -139,7 +139,7 @@ def test_the_predicate_counts_from_the_start_of_the_region():
     np.testing.assert_array_equal(got.arrays["B"][8:16, 4:36], np.where(i * 4 < j, a[:8, :32], 0))
 
 
-@pytest.mark.parametrize("call", ["zero(B[t, :])", "fill(B[t, :], 0.0)", "fill(B[t, :], -1.0)"])
+@pytest.mark.parametrize("call", ["zero(B[t, :])", "fill(B[t, :], 0.0)", "fill(B[t, :], -1.0)", "memset(B[t, :], 0)"])
 def test_scale_factors_have_no_zero(call):
     func = kernel(f"t = Tx.thread_id([32])\nTx.{call}", 'B: Tx.Buffer((32, 16), "float8_e8m0fnu")')
     with pytest.raises(NoCandidate, match="powers of two: there is no zero"):

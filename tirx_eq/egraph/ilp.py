@@ -6,19 +6,12 @@ excluded by levels inside strongly connected components only; elsewhere the grap
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import TirxError
 from .engine import ENode
 from .extract import Choice, NodeCost
-
-
-class SolverMissing(TirxError):
-    """``optimal=True`` without ``highspy``."""
+from .highs import integer_solver
 
 
 def reachable_classes(
@@ -54,18 +47,9 @@ def optimal(
     graph = {c: _undominated(nodes, price) for c, nodes in graph.items()}
     if sum(map(len, graph.values())) > max_nodes:
         return greedy
-    try:
-        import highspy
-    except ImportError:
-        raise SolverMissing("exact extraction needs highspy", hint="pip install highspy") from None
-    with _no_banner():
-        solver = highspy.Highs()
-    solver.setOptionValue("log_to_console", False)
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("random_seed", 0)
-    solver.setOptionValue("mip_rel_gap", 0.0)
-    solver.setOptionValue("mip_abs_gap", 0.0)
+    solver = integer_solver("exact extraction")
+    import highspy
+
     component = _components({c: [k for n in nodes for k in n.children] for c, nodes in graph.items()})
     size: dict[int, int] = {}
     for c in graph:
@@ -99,20 +83,6 @@ def optimal(
             chosen[c] = graph[c][j]
     better = total(chosen, roots, price)
     return Choice(chosen, greedy.cost) if better <= total(greedy.node, roots, price) else greedy
-
-
-@contextmanager
-def _no_banner() -> Iterator[None]:
-    """Keeps the banner that the solver's constructor writes to file descriptor 1 out of the program's output."""
-    sys.stdout.flush()
-    saved, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
-        os.close(null)
 
 
 def total(

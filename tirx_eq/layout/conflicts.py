@@ -25,7 +25,7 @@ BANK_BYTES = 4
 WARP = 32
 
 #: lanes per phase for the bytes that one lane moves
-_PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
+PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def bank_conflicts(addresses: Sequence[int | None], width: int) -> BankConflicts
 
     LayoutError if a width isn't one of these or an address isn't a multiple of it.
     """
-    lanes = _PHASE_LANES.get(width)
+    lanes = PHASE_LANES.get(width)
     if lanes is None:
         raise LayoutError(f"bank conflicts: a lane moves 1, 2, 4, 8 or 16 bytes at once, not {width}")
     if len(addresses) > WARP:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .scope import new_scope
 from .sharing.active import Active
 from .sharing.threads import WARP, WARPGROUP, Launch
 from .storage import Root, Storage, place_points
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,13 @@ class CallContext:
     environment: dict[Var, Expr] = field(repr=False)
     ranges: dict[Var, tuple[int, int]] = field(repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what conditions have worked out
+
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """What ``compute`` gives, computed when first asked for under ``key``: conditions, prices and emitters share it."""
+        if key not in self.memo:
+            self.memo[key] = compute()
+        found: T = self.memo[key]
+        return found
 
     @property
     def op(self) -> str:

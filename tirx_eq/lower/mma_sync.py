@@ -74,10 +74,7 @@ class MmaPlan:
 def mma_plan(c: CallContext, code: int) -> MmaPlan | str:
     """How the product is made of mma.sync, or the first element that isn't where the instruction wants it."""
     key = ("mma plan", code)
-    if key not in c.memo:
-        c.memo[key] = _plan(c, code)
-    found: MmaPlan | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _plan(c, code))
 
 
 def _plan(c: CallContext, code: int) -> MmaPlan | str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BufferRegion, Expr, FloatImm, IntImm, Op, TilePrimitiveCall
+from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
+from .code.intrinsics import constant
 from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
@@ -133,8 +134,8 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
 
 def _not_positive(call: TilePrimitiveCall, tree: Tree) -> bool:
     """Whether the call fills with a constant of at most 0."""
-    value = call.operand(tree) if isinstance(tree, str) else None
-    return isinstance(value, (IntImm, FloatImm)) and value.value <= 0
+    value = constant(call.operand(tree)) if isinstance(tree, str) else None
+    return isinstance(value, (int, float)) and value <= 0
 
 
 def _path(source: str, *steps: str) -> str | None:

@@ -10,9 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
-from ..egraph.ilp import SolverMissing, _no_banner
+from ..egraph.highs import integer_solver
 
 #: Combinations that are tried one by one; above, the integer program is asked.
 FEW = 2_000
@@ -88,18 +87,7 @@ def _groups(calls: Sequence[Sequence[Option]]) -> list[list[int]]:
 
 def _program(calls: Sequence[Sequence[Option]], group: Sequence[int], shared: Mapping[Hashable, float]) -> list[int]:
     """One binary per candidate (one of a call is taken) and per shared thing (taken if one of its users is)."""
-    try:
-        import highspy
-    except ImportError:
-        raise SolverMissing("the choice of lowerings that share much needs highspy", hint="pip install highspy") from None
-    with _no_banner():
-        solver: Any = highspy.Highs()
-    solver.setOptionValue("log_to_console", False)
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("random_seed", 0)
-    solver.setOptionValue("mip_rel_gap", 0.0)
-    solver.setOptionValue("mip_abs_gap", 0.0)
+    solver = integer_solver("the choice of lowerings that share much")
     # Equals are told apart by their place, far below what prices tell apart.
     taken = {(c, k): solver.addBinary(obj=o.price + TOLERANCE * k / 100) for c in group for k, o in enumerate(calls[c])}
     keys = list(dict.fromkeys(key for c in group for o in calls[c] for key in sorted(o.shares, key=str)))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..egraph.ilp import SolverMissing, _no_banner
+from ..egraph.highs import integer_solver
 from ..errors import TirxError
 from .costs import Costs, CostTable, total
 
@@ -137,15 +137,9 @@ def _program(
     members: list[int], domains: Mapping[int, Sequence[int]], tables: Sequence[CostTable], nodes: int
 ) -> Selected | None:
     """The integer program of one component."""
-    try:
-        import highspy
-    except ImportError:
-        raise SolverMissing("the choice of layouts needs highspy", hint="pip install 'tirx-eq[exact]'") from None
-    with _no_banner():
-        solver = highspy.Highs()
-    for option, value in (("log_to_console", False), ("output_flag", False), ("threads", 1), ("random_seed", 0),
-                          ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-7), ("mip_max_nodes", nodes)):  # fmt: skip
-        solver.setOptionValue(option, value)
+    solver = integer_solver("the choice of layouts", mip_abs_gap=1e-7, mip_max_nodes=nodes)
+    import highspy
+
     taken = _state(solver, members, domains, tables)
     solver.run()
     status = solver.getModelStatus()

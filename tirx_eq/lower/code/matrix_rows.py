@@ -38,10 +38,7 @@ class MatrixCopy:
 def matrix_copy(c: CallContext, code: int) -> MatrixCopy | str:
     """How a copy between shared memory and registers is made of matrices, or why it isn't."""
     key = ("matrix copy", code)
-    if key not in c.memo:
-        c.memo[key] = _matrix_copy(c, *matrices_of(code))
-    found: MatrixCopy | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _matrix_copy(c, *matrices_of(code)))
 
 
 def _matrix_copy(c: CallContext, count: int, transposed: bool) -> MatrixCopy | str:

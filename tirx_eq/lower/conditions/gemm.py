@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -210,6 +211,11 @@ def _accumulator_places(shape: Shape, group: int) -> tuple[np.ndarray, np.ndarra
 
 @holds("the accumulator has the datapath layout")
 def _accumulator(c: CallContext) -> str | None:
+    return accumulator_elsewhere(c, lambda: _accumulator_places(mma_shape(c), cta_group(c)))
+
+
+def accumulator_elsewhere(c: CallContext, places_of: Callable[[], tuple[np.ndarray, np.ndarray]]) -> str | None:
+    """None if the accumulator is a matrix in tensor memory at these lanes and columns (asked for only then), else why not."""
     d = c.operands["C"]
     if d.root.space != "tmem" or matrices(c) is not None:
         return "the accumulator is not a matrix in tensor memory"
@@ -218,7 +224,7 @@ def _accumulator(c: CallContext) -> str | None:
         return f"'{d.buffer.name}' has no layout on TLane and TCol"
     if (reason := moves_as_a_whole(c, d)) is not None:
         return reason
-    return misplaced(d, places, *cells(d, places), *_accumulator_places(mma_shape(c), cta_group(c)))
+    return misplaced(d, places, *cells(d, places), *places_of())
 
 
 def misplaced(

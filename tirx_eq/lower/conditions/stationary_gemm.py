@@ -8,9 +8,8 @@ from ...errors import PtxError
 from ...ptx.idesc import check_shape
 from ..code.intrinsics import constant
 from ..context import CallContext
-from .gemm import Shape, instruction_descriptor, kind_of, matrices, misplaced, mma_shape, transposed
+from .gemm import Shape, accumulator_elsewhere, instruction_descriptor, kind_of, matrices, mma_shape, transposed
 from .registry import holds
-from .tmem_place import cells, moves_as_a_whole
 
 
 def wants_stationary(c: CallContext) -> bool:
@@ -49,12 +48,4 @@ def _places(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 @holds("the accumulator has the layout of the stationary form")
 def _accumulator(c: CallContext) -> str | None:
-    d = c.operands["C"]
-    if d.root.space != "tmem" or matrices(c) is not None:
-        return "the accumulator is not a matrix in tensor memory"
-    places = d.places(c.lowest())
-    if "TLane" not in places or "TCol" not in places:
-        return f"'{d.buffer.name}' has no layout on TLane and TCol"
-    if (reason := moves_as_a_whole(c, d)) is not None:
-        return reason
-    return misplaced(d, places, *cells(d, places), *_places(mma_shape(c)))
+    return accumulator_elsewhere(c, lambda: _places(mma_shape(c)))

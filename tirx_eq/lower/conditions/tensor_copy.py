@@ -84,10 +84,7 @@ def global_and_shared(c: CallContext) -> tuple[Operand, Operand]:
 def tensor_map(c: CallContext, code: int) -> TensorMap | str:
     """The tensor map of the call's global buffer for boxes of the region under a swizzle, or why there is none."""
     key = ("tensor map", code)
-    if key not in c.memo:
-        c.memo[key] = _tensor_map(c, code)
-    found: TensorMap | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _tensor_map(c, code))
 
 
 def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
@@ -99,10 +96,7 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     shape = const_shape(buffer)
     if not isinstance(buffer.elem_offset, IntImm):
         return f"where '{buffer.name}' begins is known only at run time"
-    key = ("strides", source.name)
-    if key not in c.memo:
-        c.memo[key] = _strides(source, shape)
-    strides: list[int] | str = c.memo[key]
+    strides = c.once(("strides", source.name), lambda: _strides(source, shape))
     if isinstance(strides, str):
         return strides
     bits = dt.storage_bits(buffer.dtype)

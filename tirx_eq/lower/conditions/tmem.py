@@ -95,10 +95,7 @@ class Fragment:
 def fragment(c: CallContext, packing: bool = False) -> Fragment | str:
     """Where the words of a copy are, or why that can't be said; ``packing``: of registers that take halves of two columns."""
     key = ("fragment", packing)
-    if key not in c.memo:
-        c.memo[key] = _fragment(c, packing)
-    found: Fragment | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _fragment(c, packing))
 
 
 def _fragment(c: CallContext, packing: bool) -> Fragment | str:
@@ -157,10 +154,7 @@ def _bits(c: CallContext) -> str | None:
 def _matches(c: CallContext, code: int) -> str | None:
     # The repeat doesn't matter here.
     key = ("moved by", transfer_of(code)[0].name, code >= PACKING)
-    if key not in c.memo:
-        c.memo[key] = _moved(c, code)
-    reason: str | None = c.memo[key]
-    return reason
+    return c.once(key, lambda: _moved(c, code))
 
 
 def _moved(c: CallContext, code: int) -> str | None:

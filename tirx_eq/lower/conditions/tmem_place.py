@@ -42,9 +42,7 @@ def moves_as_a_whole(c: CallContext, o: Operand) -> str | None:
     if fixed(o):
         return None
     key = ("moves", o.name)
-    if key not in c.memo:
-        c.memo[key] = _moves(c, o)
-    return c.memo[key]
+    return c.once(key, lambda: _moves(c, o))
 
 
 def _moves(c: CallContext, o: Operand) -> str | None:

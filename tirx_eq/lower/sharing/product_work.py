@@ -36,10 +36,7 @@ class ProductWork:
 
 def product_work(c: CallContext) -> ProductWork | str:
     """How a product is computed element by element, or why it can't be."""
-    if "product work" not in c.memo:
-        c.memo["product work"] = _product_work(c)
-    found: ProductWork | str = c.memo["product work"]
-    return found
+    return c.once("product work", lambda: _product_work(c))
 
 
 def _product_work(c: CallContext) -> ProductWork | str:

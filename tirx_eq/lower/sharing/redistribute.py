@@ -37,10 +37,7 @@ class Piece:
 def moved_bytes(c: CallContext) -> tuple[list[int], list[int]] | str:
     """(source bytes, destination bytes) of what each thread moves among its own registers, or why that isn't all."""
     key = "moved bytes"
-    if key not in c.memo:
-        c.memo[key] = _moved_bytes(c)
-    found: tuple[list[int], list[int]] | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _moved_bytes(c))
 
 
 def _moved_bytes(c: CallContext) -> tuple[list[int], list[int]] | str:
@@ -58,10 +55,7 @@ def _moved_bytes(c: CallContext) -> tuple[list[int], list[int]] | str:
 
 def pieces(c: CallContext) -> list[Piece] | str:
     """The exchange of registers among lanes, or why it isn't one."""
-    if "pieces" not in c.memo:
-        c.memo["pieces"] = _pieces(c)
-    found: list[Piece] | str = c.memo["pieces"]
-    return found
+    return c.once("pieces", lambda: _pieces(c))
 
 
 def _pieces(c: CallContext) -> list[Piece] | str:

@@ -62,10 +62,7 @@ class RegisterShare:
 
 def register_share(c: CallContext) -> RegisterShare | str:
     """How a source in registers is reduced, or why it can't be by shuffles within warps."""
-    if "share" not in c.memo:
-        c.memo["share"] = _register_share(c)
-    found: RegisterShare | str = c.memo["share"]
-    return found
+    return c.once("share", lambda: _register_share(c))
 
 
 def _register_share(c: CallContext) -> RegisterShare | str:
@@ -180,10 +177,7 @@ class MemoryShare:
 def memory_share(c: CallContext, group: int) -> MemoryShare | str:
     """How a source in memory is reduced by groups of lanes, or why it can't be."""
     key = ("memory share", group)
-    if key not in c.memo:
-        c.memo[key] = _memory_share(c, group)
-    found: MemoryShare | str = c.memo[key]
-    return found
+    return c.once(key, lambda: _memory_share(c, group))
 
 
 def _memory_share(c: CallContext, group: int) -> MemoryShare | str:

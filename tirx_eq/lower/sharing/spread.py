@@ -79,10 +79,7 @@ def local_and_memory(c: CallContext) -> tuple[Operand, Operand] | str:
 
 def spread_copy(c: CallContext) -> Spread | str:
     """How a copy between registers and memory is shared out, or why it can't be."""
-    if "spread copy" not in c.memo:
-        c.memo["spread copy"] = _spread_copy(c)
-    found: Spread | str = c.memo["spread copy"]
-    return found
+    return c.once("spread copy", lambda: _spread_copy(c))
 
 
 def _spread_copy(c: CallContext) -> Spread | str:

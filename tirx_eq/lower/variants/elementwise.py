@@ -194,10 +194,7 @@ def _registers(v: Lanes, position: int) -> Lanes:
 
 def emit_map(c: CallContext, lanes: int, packed: bool) -> Block:
     key = ("map", lanes, packed)
-    if key not in c.memo:
-        c.memo[key] = MapCode(c, lanes, packed).run()
-    block: Block = c.memo[key]
-    return block
+    return c.once(key, lambda: MapCode(c, lanes, packed).run())
 
 
 def price_map(c: CallContext, lanes: int, packed: bool) -> Price:

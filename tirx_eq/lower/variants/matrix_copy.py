@@ -34,10 +34,7 @@ def _emit(c: CallContext, code: int) -> Block:
 
 def emit_matrix_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     key = ("matrix copy program", *parameters)
-    if key not in c.memo:
-        c.memo[key] = _emit(c, parameters[0])
-    block: Block = c.memo[key]
-    return block
+    return c.once(key, lambda: _emit(c, parameters[0]))
 
 
 def price_matrix_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:

@@ -249,10 +249,7 @@ def _vector(c: CallContext, share: MemoryShare) -> int:
     from ..conditions.vectors import aligned, contiguous
 
     key = ("reduce vector", share.group)
-    if key not in c.memo:
-        c.memo[key] = vector_of(c, share, lambda c, o, w: contiguous(c, o, w) or aligned(c, o, w))
-    found: int = c.memo[key]
-    return found
+    return c.once(key, lambda: vector_of(c, share, lambda c, o, w: contiguous(c, o, w) or aligned(c, o, w)))
 
 
 def emit_memory(c: CallContext, group: int) -> Block:
@@ -357,10 +354,7 @@ def _spread(made: Lanes, words: Sequence[Temp]) -> None:
 
 
 def _memo(c: CallContext, key: tuple[object, ...], make: Callable[[], Block]) -> Block:
-    if key not in c.memo:
-        c.memo[key] = make()
-    block: Block = c.memo[key]
-    return block
+    return c.once(key, make)
 
 
 def _registers(way: str) -> Callable[[CallContext, tuple[int, ...]], Block]:

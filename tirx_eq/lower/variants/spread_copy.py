@@ -23,10 +23,7 @@ def _parts(c: CallContext) -> tuple[Operand, Operand, Spread]:
 def emit_spread_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     """One access per vector of a thread's elements; copies of one element are stored by the thread that has the first."""
     key = ("spread", *parameters)
-    if key not in c.memo:
-        c.memo[key] = _emit(c, parameters[0])
-    block: Block = c.memo[key]
-    return block
+    return c.once(key, lambda: _emit(c, parameters[0]))
 
 
 def _emit(c: CallContext, width: int) -> Block:

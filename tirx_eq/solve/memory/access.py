@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 from ...errors import LayoutError
 from ...ir import dtype as dt
 from ...layout.base import Layout
-from ...layout.conflicts import BANKS, WARP, Access, column_access, ldmatrix_access, row_access, unflatten
+from ...layout.conflicts import BANKS, PHASE_LANES, WARP, Access, column_access, ldmatrix_access, row_access, unflatten
 
 if TYPE_CHECKING:
     import numpy as np
 
 Coord = tuple[int, ...]
 
-#: lanes that one wavefront can serve, by bytes of a lane's access
-PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 #: engines that read or write shared memory in the hardware's own layouts
 ENGINES = ("tma", "mma")
 
