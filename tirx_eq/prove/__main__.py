@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ..errors import TirxError
+from . import mutant_records
 from .records import Record, check, read_records, run, subjects, write_records
 from .theorems import check_theorems, prove_theorem, theorems, write_theorems
 
@@ -17,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code 0 if all is proved and recorded, 1 if not, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m tirx_eq.prove", description=__doc__)
     parser.add_argument("--rule", action="append", default=[], help="only this rule (may be repeated)")
-    parser.add_argument("--write", action="store_true", help="write records: prove rules that are new or have changed")
+    parser.add_argument("--write", action="store_true", help="write records of new and changed rules and their mutants")
     parser.add_argument("--all", action="store_true", help="with --write: prove every rule again")
     parser.add_argument("--no-recompute", action="store_true", help="compare digests only")
     parser.add_argument("--theorems", action="store_true", help="the theorems on swizzles, data paths and fragments instead")
@@ -68,6 +69,7 @@ def _write(everything: bool, executor: str, cache: str | None) -> None:
     ]
     write_records(records)
     print(f"{len(proofs)} rules proved, {len(kept)} records kept")
+    mutant_records.write(False, executor, cache)
 
 
 def _theorems(write: bool, recompute: bool) -> int:
@@ -83,14 +85,12 @@ def _theorems(write: bool, recompute: bool) -> int:
 
 
 def _mutants(names: list[str], write: bool, everything: bool, recompute: bool, executor: str, cache: str | None) -> int:
-    from . import mutant_records as records
-
     if write:
-        rows = records.write(everything, executor, cache)
-        problems = records.problems(rows)
+        rows = mutant_records.write(everything, executor, cache)
+        problems = mutant_records.problems(rows)
     else:
-        rows, problems = records.check(recompute, names, executor, cache)
-    for row in (records.COLUMNS, *records.tabulated(rows)):
+        rows, problems = mutant_records.check(recompute, names, executor, cache)
+    for row in (mutant_records.COLUMNS, *mutant_records.tabulated(rows)):
         print(f"{row[0]:22}" + "".join(f"{cell:>21}" for cell in row[1:]))
     for problem in problems:
         print(f"PROBLEM {problem}", file=sys.stderr)

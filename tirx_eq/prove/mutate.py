@@ -24,6 +24,7 @@ from ..errors import RuleError
 from ..jobs import map_jobs
 from .meaning import COMPARISONS, OPERATORS, PRIMITIVES
 from .obligations import Goal, Obligation, Signature, obligation
+from .powers import with_powers
 from .prover import REQUIRED_WIDTHS, Proof, find_counterexample, prove, violates
 
 Form = Any
@@ -182,6 +183,7 @@ def judge(mutant: Mutant, signature: Signature) -> Outcome:
     if point is None:
         proof = prove(ob, REQUIRED_WIDTHS, RLIMIT)
         if proof.verdict == "unknown" and ob.bits:
+            ob = with_powers(ob, REQUIRED_WIDTHS, RLIMIT)
             proof = prove(ob, REQUIRED_WIDTHS)  # with all it takes
         if proof.verdict in ("proved", "no claim"):
             return Outcome(mutant, "sound", proof=proof)
