@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tirx_eq.cli.run import execute
@@ -124,6 +125,21 @@ COLLECTIVE = "Tx.ptx.tcgen05.wait.ld()"
         ("if t < 40:\n    if t < 32:\n        return\n{c}", True),
         ("if t < 40:\n    if t < 31:\n        return\n{c}", False),
         ("if t < 40:\n    if A[t] < 0:\n        return\n{c}", False),
+        # After a loop those that broke out of it are back; those that returned in it are not.
+        ("for k in Tx.serial(4):\n    if k == t:\n        break\n{c}", True),
+        ("for k in Tx.serial(4):\n    if k == t:\n        continue\n{c}", True),
+        ("for k in Tx.unroll(4):\n    if k == t:\n        break\n{c}", True),
+        ("for k in Tx.serial(4):\n    if k == t:\n        return\n{c}", False),
+        ("for k in Tx.unroll(4):\n    if t == 3:\n        return\n{c}", False),
+        ("x: Tx.int32 = 0\nwhile x < 4:\n    x = x + 1\n    if A[t] < x:\n        return\n{c}", False),
+        ("for k in Tx.serial(4):\n    if k == 2:\n        return\n{c}", True),
+        ("for k in Tx.serial(4):\n    if t < 31:\n        return\nif t >= 32:\n    {c}", True),
+        ("for k in Tx.serial(4):\n    if t < 31:\n        return\nif t < 32:\n    {c}", False),
+        ("for j in Tx.serial(2):\n    for k in Tx.serial(4):\n        if k == t:\n            return\n    {c}", False),
+        ("for j in Tx.serial(2):\n    {c}\n    for k in Tx.serial(4):\n        if k == t:\n            return", False),
+        ("for j in Tx.serial(2):\n    {c}\n    for k in Tx.serial(4):\n        if k == t:\n            break", True),
+        ("for j in Tx.serial(2):\n    {c}\n    for k in Tx.serial(t):\n        if j == 1:\n            return", False),
+        ("if t < 40:\n    for k in Tx.serial(4):\n        if k == t:\n            return\n{c}", False),
         ("x: Tx.int32 = 0\nwhile x < 4:\n    {c}\n    x = x + 1", True),
         ("x: Tx.int32 = 0\nwhile x < 4 + t:\n    {c}\n    x = x + 1", False),
         ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif x == 0:\n    {c}", False),
@@ -232,3 +248,24 @@ def test_what_is_dear_and_the_same_in_every_round_is_computed_before(name):
     assert (head.count(instruction), rest.count(instruction)) == (before, after)
     outcome = execute(func, kind="random")
     assert outcome.good and not outcome.faults
+
+
+@pytest.mark.parametrize("leaves", ["return", "break"])
+def test_a_shuffle_after_a_loop_that_some_lanes_left(leaves):
+    """Lanes that broke out of the loop are back for it; those that returned are not, and the call is refused."""
+    func = kernel(
+        "t = Tx.thread_id([32])\nr = Tx.alloc_local((1,), 'int32')\nq = Tx.alloc_local((1,), 'int32')\nr[0] = A[t]\n"
+        f"for k in Tx.serial(4):\n    if k == t:\n        {leaves}\n"
+        "v = r.view(32, layout=TileLayout(S[(32,):(1 @ laneid,)]))\nu = q.view(1, layout=TileLayout(S[(1,):(1,)]))\n"
+        "Tx.warp.sum(u[:], v[:])\nC[t] = q[0]",
+        'A: Tx.Buffer((32,), "int32"), C: Tx.Buffer((32,), "int32")',
+        header="from tirx_eq.layout import laneid\n",
+    )
+    if leaves == "return":
+        with pytest.raises(LoweringError, match="some may have returned in a loop, not by whole warps"):
+            compile_function(func)
+        return
+    given = np.arange(32, dtype=np.int32)
+    result = compile_function(func).simulate(given, np.zeros_like(given))
+    assert not result.faults
+    np.testing.assert_array_equal(result.arrays["C"], given.sum())

@@ -152,7 +152,19 @@ class Scalars:
             if any(map(_has_jump, branches)) and not self.agreed(body.condition, self.before(body), active):
                 return True
             return any(self.leaves_apart(b, active) for b in branches)
-        return False
+        return isinstance(body, (For, While)) and _returns(body) and self._returns_apart(body, active)
+
+    def _returns_apart(self, s: Stmt, active: Active) -> bool:
+        """Whether some of the threads that come to ``s`` may return in it and others not."""
+        if not _returns(s):
+            return False
+        if isinstance(s, IfThenElse) and not self.agreed(s.condition, self.before(s), active):
+            return True
+        if isinstance(s, For) and not all(self.agreed(e, self.before(s), active) for e in (s.min, s.extent)):
+            return True
+        if isinstance(s, While) and not self.agreed(s.condition, self.head(s), active):
+            return True
+        return any(self._returns_apart(inner, active) for inner in _inner_statements(s))
 
     # -- which scalars ---------------------------------------------------------------------------------------------
 
@@ -442,6 +454,11 @@ def _has_jump(s: Stmt) -> bool:
     if isinstance(s, (Break, Continue, Return)):
         return True
     return any(map(_has_jump, _inner_statements(s))) if not isinstance(s, (For, While)) else False
+
+
+def _returns(s: Stmt) -> bool:
+    """Whether a return is in ``s``."""
+    return isinstance(s, Return) or any(map(_returns, _inner_statements(s)))
 
 
 def _is_scalar(buffer: Buffer) -> bool:

@@ -76,7 +76,7 @@ from .program import (
 from .scalars import Fact, Facts, Scalars, always_jumps
 from .scope import bounds, new_scope
 from .sharing.active import Active, narrow, with_loop
-from .sharing.agreement import agree
+from .sharing.agreement import agree, classes_of, meet, scattered
 from .sharing.threads import Launch
 from .storage import Root, Storage, at_rank
 
@@ -113,6 +113,7 @@ class Lowerer:
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.scalars = Scalars(func, launch)
         self.syncs: list[Sync] = []
+        self.returned: list[Active] = []  # the threads at each return statement so far
 
     def run(self) -> Block:
         place = Place(dict(self.launch.ids), {}, Active.all(self.launch))
@@ -273,7 +274,7 @@ class Lowerer:
             return [Wait(self.memory(load, place), Index(resolved.args[1]), PARITY_WAITS[call.op.name])]
         if call.op.name in _ALL_ARRIVE:
             a = place.active
-            self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent), s.span))
+            self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent or a.left_apart()), s.span))
         template = TEMPLATES.get(call.op.name)
         aligned = template.aligned if template is not None else call.op.name == "tirx.cuda.cluster_sync"
         if aligned and not place.active.whole(32):
@@ -311,7 +312,17 @@ class Lowerer:
                 place.active = narrow(place.active, condition, self.launch, not holds)
         for start, end in ends:
             place.active = place.active.without_lost(start, end)
+            if end.left is not None:
+                place.active = replace(place.active, left=meet(place.active.left, end.left))
         return [If(condition, *branches)]
+
+    def _after_loop(self, place: Place, before: int) -> None:
+        """After a loop whose returns are those from number ``before`` on: who took one is gone."""
+        for a in self.returned[before:]:
+            left = place.active.left
+            one_by_one = a.data_dependent or a.elected
+            left = scattered(a.mask, left) if one_by_one else meet(left, classes_of(a.mask))
+            place.active = replace(place.active, left=left)
 
     def for_(self, s: For, place: Place) -> list[Node]:
         start, extent = self.resolve(s.min, place), self.resolve(s.extent, place)
@@ -327,6 +338,7 @@ class Lowerer:
                 raise LoweringError(f"the loop over '{s.loop_var.name}' would be unrolled {count // by} times")
             jumps = _jumps(s.body)
             active = self._remaining(s, place)
+            returned = len(self.returned)
             nodes: list[Node] = []
             for value in range(low, low + count, by):
                 inner = self._inside(place, s.body, active)
@@ -335,6 +347,7 @@ class Lowerer:
                 body = self.block(s.body, inner)
                 nodes += (Repeat((*body, Jump("break"))),) if jumps else body
                 self._forget(place, s)
+            self._after_loop(place, returned)
             # With jumps: rounds are loops that run once (leaving one is its continue), in one that all of them leave.
             return [Repeat((*nodes, Jump("break")))] if jumps else nodes
         fact = self.scalars.before(s.body).get(s.loop_var)
@@ -348,7 +361,9 @@ class Lowerer:
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
         inner.ranges[s.loop_var] = self.ranges[s.loop_var] = limits
+        returned = len(self.returned)
         body = self.block(s.body, inner)
+        self._after_loop(place, returned)
         self._forget(place, s)
         return [Loop(s.loop_var, start, start + extent, step, body)]
 
@@ -377,7 +392,9 @@ class Lowerer:
         test.active = self._remaining(s, test)
         inner = self._inside(test, s.body, narrow(test.active, condition, self.launch))
         inner.unrolled = False
+        returned = len(self.returned)
         body = self.block(s.body, inner)
+        self._after_loop(place, returned)
         self._forget(place, s)
         return [Repeat(body, condition, head)]
 
@@ -394,6 +411,7 @@ class Lowerer:
     def return_(self, s: Return, place: Place) -> list[Node]:
         if s.value is not None and not (isinstance(s.value, IntImm) and s.value.value == 0):
             raise LoweringError("a kernel can't return a value")
+        self.returned.append(place.active)
         return [Jump("exit")]
 
     def assert_(self, s: AssertStmt, place: Place) -> list[Node]:

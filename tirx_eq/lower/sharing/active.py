@@ -20,13 +20,15 @@ class Active:
 
     ``mask[t]`` says whether thread ``t`` may; ``elected`` that of each active warp only one lane does (``elect_sync``);
     ``data_dependent`` that a condition on data narrows them further, by an amount not known here; ``uniform`` are loop
-    variables that have one value in all of them.
+    variables that have one value in all of them.  ``left`` are classes of threads (as in :mod:`agreement`) that may have
+    returned on the way here, in a loop: those of one class all or none, those of two apart; None if nobody has.
     """
 
     mask: np.ndarray
     elected: bool = False
     data_dependent: bool = False
     uniform: frozenset[Var] = frozenset()
+    left: bytes | None = None
 
     @staticmethod
     def all(launch: Launch) -> Active:
@@ -40,6 +42,10 @@ class Active:
         """The same without the threads that left a branch on its way from ``start`` to ``end``."""
         unknown = self.data_dependent or (end.data_dependent and not start.data_dependent)
         return replace(self, mask=self.mask & ~(start.mask & ~end.mask), data_dependent=unknown)
+
+    def left_apart(self) -> bool:
+        """Whether some of these threads may have returned, and others not."""
+        return self.left is not None and len(np.unique(np.frombuffer(self.left, dtype=np.int16)[self.mask])) > 1
 
     def threads(self) -> int:
         """How many threads execute (one per active warp if elected)."""
@@ -58,6 +64,10 @@ class Active:
         if self.elected or self.data_dependent or (rest and self.mask[-rest:].any()):
             return False
         groups = self.mask[: len(self.mask) - rest].reshape(-1, unit)
+        if self.left is not None:
+            classes = np.frombuffer(self.left, dtype=np.int16)[: groups.size].reshape(-1, unit)
+            if (groups.any(axis=1) & (classes != classes[:, :1]).any(axis=1)).any():
+                return False
         return bool(groups.any()) and bool((groups.all(axis=1) | ~groups.any(axis=1)).all())
 
     def issuers(self) -> list[int]:
@@ -81,7 +91,8 @@ class Active:
             return "one thread" if len(warps) == 1 else f"one lane of each of {len(warps)} warps"
         n = self.threads()
         text = "one thread" if n == 1 else f"{n} of {len(self.mask)} threads"
-        return text + (", fewer by a condition on data" if self.data_dependent else "")
+        text += ", fewer by a condition on data" if self.data_dependent else ""
+        return text + (", of which some may have returned in a loop" if self.left_apart() else "")
 
 
 def first_of_warps(mask: np.ndarray) -> list[int]:
