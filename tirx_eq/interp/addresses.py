@@ -66,19 +66,24 @@ def _atomic(op: Callable[[Any, Any], Any], address: int = 0, operand: int = 1) -
     """A read-modify-write in the order of the threads; the value is the old one."""
 
     def apply(m: Machine, e: Call, threads: Array) -> Array:
-        p = pointer(m, e.args[address], threads)
         dtype = e.dtype if e.dtype != "void" else e.args[operand].dtype
-        given = each(values.convert(evaluate(m, e.args[operand], threads), e.args[operand].dtype, dtype), threads)
-        old = np.empty(len(threads), dtype=values.holding(dtype))
-        if dt.is_float(dtype):  # the device adds in any order
-            m.record.summed(m.record.terms + len(threads), m.record.magnitude + np.sum(np.abs(values.widen(given))))
-        for k in range(len(threads)):
-            one = Pointer(p.storage, p.rows[k : k + 1], p.byte[k : k + 1])
-            old[k] = read_at(m, one, dtype, threads[k : k + 1])[0]
-            write_at(m, one, values.wrap(np.asarray([op(old[k], given[k])]), dtype), dtype)
-        return old
+        given = values.convert(evaluate(m, e.args[operand], threads), e.args[operand].dtype, dtype)
+        return _modify(m, op, pointer(m, e.args[address], threads), given, dtype, threads)
 
     return apply
+
+
+def _modify(m: Machine, op: Callable[[Any, Any], Any], p: Pointer, given: Array, dtype: str, threads: Array) -> Array:
+    """Combine ``given`` with what is at an address, one thread after the other; the old values."""
+    given = each(given, threads)
+    old = np.empty(len(threads), dtype=values.holding(dtype))
+    if dt.is_float(dtype):  # the device adds in any order
+        m.record.summed(m.record.terms + len(threads), m.record.magnitude + np.sum(np.abs(values.widen(given))))
+    for k in range(len(threads)):
+        one = Pointer(p.storage, p.rows[k : k + 1], p.byte[k : k + 1])
+        old[k] = read_at(m, one, dtype, threads[k : k + 1])[0]
+        write_at(m, one, values.wrap(np.asarray([op(old[k], given[k])]), dtype), dtype)
+    return old
 
 
 _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
@@ -88,15 +93,26 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _atom_scalar(m: Machine, e: Call, threads: Array) -> Array:
-    op = text(e.args[6])
-    if op not in _ATOMICS:
-        raise InterpreterError(f"atom.{op} has no meaning here")
-    return _atomic(_ATOMICS[op])(m, e, threads)
+def _atomic_scalar(m: Machine, e: Call, threads: Array) -> Array:
+    """``ptx.atom_scalar`` and ``ptx.red_scalar``: in the type that the call names, whatever the dtype of the value."""
+    op, kind = text(e.args[6]), text(e.args[7])
+    pair = kind.endswith("x2")
+    dtype = PTX_TYPES.get(kind.removesuffix("x2"))
+    if op not in _ATOMICS or dtype is None:
+        raise InterpreterError(f"an atomic {op} of {kind} has no meaning here")
+    p, value = pointer(m, e.args[0], threads), each(evaluate(m, e.args[1], threads), threads)
+    if not pair:
+        return _modify(m, _ATOMICS[op], p, values.convert(value, e.args[1].dtype, dtype), dtype, threads)
+    raw = values.to_bytes(values.wrap(value, e.args[1].dtype), e.args[1].dtype)
+    halves = [
+        _modify(m, _ATOMICS[op], p.moved(2 * k), values.from_bytes(raw[..., 2 * k : 2 * k + 2], dtype), dtype, threads)
+        for k in (0, 1)
+    ]
+    return values.from_bytes(np.concatenate([values.to_bytes(h, dtype) for h in halves], axis=-1), "uint32")
 
 
 def _red_scalar(m: Machine, e: Call, threads: Array) -> None:
-    _atomic(_ATOMICS[text(e.args[6])])(m, e, threads)
+    _atomic_scalar(m, e, threads)
 
 
 def _compare_and_swap(m: Machine, e: Call, threads: Array) -> Array:
@@ -189,7 +205,7 @@ def _to_address(op: Callable[..., Array], operands: int, dtype: str) -> Handler:
 
 VALUES: dict[str, Handler] = {
     "tirx.address_of": _address_of, "tirx.buffer_data": _buffer_data, "tirx.ptr_byte_offset": _moved,
-    "tirx.handle_add_byte_offset": _moved, "tirx.ptx.mapa": _mapa, "tirx.ptx.atom_scalar": _atom_scalar,
+    "tirx.handle_add_byte_offset": _moved, "tirx.ptx.mapa": _mapa, "tirx.ptx.atom_scalar": _atomic_scalar,
     **{f"tirx.ptx.{n}": _load for n in ("ld", "ld_acquire", "ld_relaxed", "ld_volatile", "ld_global_nc")},
     "tirx.cuda.ldg": _load, "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
     "tirx.cuda.atomic_cas": _compare_and_swap, "tirx.cuda.get_tmem_addr": _tmem_address,

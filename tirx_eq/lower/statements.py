@@ -6,14 +6,13 @@ Tile primitive calls become :class:`TileCall` nodes first, since their lowerings
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LoweringError, TirxError
 from ..ir import (
     AllocBuffer,
-    And,
     AssertStmt,
     AttrStmt,
     Bind,
@@ -30,13 +29,12 @@ from ..ir import (
     For,
     IfThenElse,
     IntImm,
-    Or,
+    PointerType,
     PrimFunc,
     PrimType,
     Ramp,
     Return,
     ScopeIdDefStmt,
-    Select,
     SeqStmt,
     Stmt,
     TilePrimitiveCall,
@@ -47,12 +45,12 @@ from ..ir import (
     substitute,
 )  # fmt: skip
 from ..ir import dtype as dt
-from ..ir.index import names
 from ..ir.index_ir import dtype_range
-from ..ir.node import fields
 from ..ir.node import replace as replace_node
+from ..prove.validate import validate
 from .checks.barriers import Sync
 from .checks.bounds import check_element
+from .code.atomics import ATOMICS, atomic_of, check_places, is_atomic, program_of_atomic
 from .code.intrinsics import PARITY_WAITS, TEMPLATES, address_operand, constant, named_arguments, program_of
 from .code.snapshots import replace_reads
 from .context import CallContext, call_context
@@ -78,6 +76,7 @@ from .scope import bounds, new_scope
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
 from .sharing.threads import Launch
+from .statement_parts import always_loaded, has_atomics, is_plain_index, jumps, uses
 from .storage import Root, Storage, at_rank
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
@@ -113,6 +112,7 @@ class Lowerer:
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.scalars = Scalars(func, launch)
         self.syncs: list[Sync] = []
+        self.atomics = has_atomics(func.body)
         self.returned: list[Active] = []  # the threads at each return statement so far
 
     def run(self) -> Block:
@@ -137,6 +137,8 @@ class Lowerer:
     # -- expressions -----------------------------------------------------------------------------------------------
 
     def resolve(self, e: Expr, place: Place) -> Expr:
+        if self.atomics:
+            check_places(e)
         return self._settled(substitute(e, place.environment), place)
 
     def _settled(self, node: Any, place: Place) -> Any:
@@ -144,6 +146,8 @@ class Lowerer:
         return replace_reads(node, lambda read: self._snapshot(read, place))
 
     def _snapshot(self, read: BufferLoad | Call, place: Place) -> Expr | None:
+        if isinstance(read, Call) and is_atomic(read):
+            return self._atomic_value(read, place)
         if isinstance(read, Call):
             return self.launch.flat_tid() if read.op.name == "tirx.cuda.thread_rank" else None
         data = read.buffer.data
@@ -166,6 +170,45 @@ class Lowerer:
             place.active = place.active.knowing(var)
         place.pending.append(Define(var, value, (fact.low, fact.high)))
         return var
+
+    def _atomic_value(self, call: Call, place: Place) -> Expr:
+        """The old value of an atomic operation, which is executed right before the statement, once."""
+        buffer = self._register(call.dtype)
+        place.pending += self._atomic(call, place, self.storage.roots[buffer.data])
+        load = BufferLoad(buffer, (const(0),))
+        if dt.is_float(call.dtype):
+            var = Var(buffer.name, PrimType(call.dtype))
+            place.pending.append(Define(var, load))
+            return var
+        if call.dtype == "uint64":  # beyond what index arithmetic counts with
+            return load
+        return self._defined(place, buffer.name, load, self.scalars.unknown(call.dtype))
+
+    def _register(self, dtype: str) -> Buffer:
+        """A new register of each thread."""
+        name = f"old_{len(self.storage.roots)}"
+        buffer = Buffer(Var(name, PointerType(PrimType(dtype), "local")), dtype, (const(1),), name=name)
+        bits = max(32, dt.bits(dtype))
+        self.storage.roots[buffer.data] = Root("local", name, size=bits // 8, word_bits=bits)
+        return buffer
+
+    def _atomic(self, call: Call, place: Place, result: Root | None) -> list[Node]:
+        """Instructions of an atomic operation; the old value goes to ``result``."""
+        call = replace(call, args=tuple(replace_reads(a, lambda read: self._snapshot(read, place)) for a in call.args))
+
+        def aligned(offset: Expr, to: int) -> bool:
+            scope = new_scope()
+            self.launch.declare(scope)
+            for var, limits in place.ranges.items():
+                scope.name(var, limits)
+            return validate(("mod", scope.term(offset), to), 0, scope.ranges).status == "equal"
+
+        def fresh(dtype: str) -> Root:
+            return self.storage.roots[self._register(dtype).data]
+
+        return program_of_atomic(
+            atomic_of(call), call, lambda load, rank=None: self.memory(load, place, rank), fresh, result, aligned
+        )
 
     def _inside(self, place: Place, body: Stmt, active: Active, changed: Collection[Var] = ()) -> Place:
         """The place where ``body`` starts, a branch or a loop's round; the loop may have changed some scalars before."""
@@ -219,11 +262,11 @@ class Lowerer:
         value = self.resolve(s.value, place)
         if s.var in self.storage.roots:  # where a remote buffer is: its rank may depend on what is bound here
             root = self._reached(self.storage.roots[s.var], place)
-            if root.address is None or not _is_plain_index(root.address):
+            if root.address is None or not is_plain_index(root.address):
                 raise LoweringError(f"the rank of the CTA that has '{root.name}' depends on data")
             self.storage.roots[s.var] = root
             return []
-        if _is_plain_index(value):
+        if is_plain_index(value):
             place.environment[s.var] = value
             return []
         if dt.kind(s.var.dtype) in ("int", "uint", "bool"):
@@ -253,7 +296,7 @@ class Lowerer:
             check_element(buffer, [self.resolve(i, place) for i in indices], place.active, self.launch, access)
 
         check(s.buffer, s.indices, "a store")
-        for load in _always_loaded(s.value):
+        for load in always_loaded(s.value):
             check(load.buffer, load.indices, "a load")
 
     def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:
@@ -265,6 +308,9 @@ class Lowerer:
             return []
         if not isinstance(call, Call):
             raise LoweringError("an expression is evaluated for nothing")
+        if call.op.name in ATOMICS:
+            check_places(call)
+            return self._atomic(substitute(call, place.environment), place, None)
         resolved = self.resolve(call, place)
         assert isinstance(resolved, Call)
         if call.op.name in PARITY_WAITS:
@@ -330,26 +376,26 @@ class Lowerer:
         constant = isinstance(start, IntImm) and isinstance(extent, IntImm) and isinstance(step, IntImm)
         if s.kind == "thread_binding":
             raise LoweringError("a loop bound to threads is for scheduled kernels; use scope ids such as Tx.thread_id")
-        if s.kind == "vectorized" and _jumps(s.body):
+        if s.kind == "vectorized" and jumps(s.body):
             raise LoweringError("break and continue have no meaning in a vectorized loop", hint="use Tx.unroll or Tx.serial")
         if constant and (s.kind in ("unrolled", "vectorized") or self._indexes_registers(s)):
             low, count, by = int(start), int(extent), int(step)  # type: ignore[call-overload]
             if count > MAX_UNROLL * by:
                 raise LoweringError(f"the loop over '{s.loop_var.name}' would be unrolled {count // by} times")
-            jumps = _jumps(s.body)
+            jumping = jumps(s.body)
             active = self._remaining(s, place)
             returned = len(self.returned)
             nodes: list[Node] = []
             for value in range(low, low + count, by):
                 inner = self._inside(place, s.body, active)
                 inner.environment[s.loop_var] = const(value, s.loop_var.dtype)
-                inner.unrolled = jumps
+                inner.unrolled = jumping
                 body = self.block(s.body, inner)
-                nodes += (Repeat((*body, Jump("break"))),) if jumps else body
+                nodes += (Repeat((*body, Jump("break"))),) if jumping else body
                 self._forget(place, s)
             self._after_loop(place, returned)
             # With jumps: rounds are loops that run once (leaving one is its continue), in one that all of them leave.
-            return [Repeat((*nodes, Jump("break")))] if jumps else nodes
+            return [Repeat((*nodes, Jump("break")))] if jumping else nodes
         fact = self.scalars.before(s.body).get(s.loop_var)
         active = with_loop(self._remaining(s, place), s.loop_var, (start, extent, step), self.launch)
         if fact is not None:
@@ -374,10 +420,10 @@ class Lowerer:
         def look(node: Any) -> None:
             nonlocal found
             if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.scope == "local":
-                found = found or any(_uses(i, s.loop_var) for i in node.indices)
+                found = found or any(uses(i, s.loop_var) for i in node.indices)
             if isinstance(node, TilePrimitiveCall):
                 found = found or any(
-                    r.buffer.scope in ("local", "tmem") and any(_uses(b.min, s.loop_var) for b in r.region)
+                    r.buffer.scope in ("local", "tmem") and any(uses(b.min, s.loop_var) for b in r.region)
                     for r in node.regions()
                 )
 
@@ -453,52 +499,10 @@ class Lowerer:
 _ALL_ARRIVE = frozenset(("tirx.cuda.cta_sync", "tirx.cuda.cluster_sync"))
 
 
-def _always_loaded(e: Expr) -> Iterator[BufferLoad]:
-    """Loads that computing an expression certainly makes: not those of a side of if_then_else, or of an address."""
-    if isinstance(e, BufferLoad):
-        yield e
-    elif isinstance(e, Call) and e.op.name == "tirx.if_then_else":
-        yield from _always_loaded(e.args[0])
-    elif not isinstance(e, (Call, And, Or, Select)):
-        for _, child in fields(e):
-            if isinstance(child, Expr):
-                yield from _always_loaded(child)
-
-
 def _inner(place: Place, active: Active) -> Place:
     return Place(
         dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots), unrolled=place.unrolled
     )
-
-
-def _is_plain_index(e: Expr) -> bool:
-    """Integer arithmetic on variables and constants only: can stand wherever its variable does."""
-    if dt.kind(e.dtype) not in ("int", "uint", "bool") or dt.lanes(e.dtype) != 1:
-        return False
-    scope = new_scope()
-    return all(isinstance(scope.sources[n], Var) for n in names(scope.term(e)))
-
-
-def _uses(e: Expr, var: Var) -> bool:
-    found = False
-
-    def look(node: Any) -> None:
-        nonlocal found
-        found = found or node is var
-
-    post_order_visit(e, look)
-    return found
-
-
-def _jumps(body: Stmt) -> bool:
-    """Whether a break or continue belongs to the loop with this body."""
-    if isinstance(body, (Break, Continue)):
-        return True
-    if isinstance(body, SeqStmt):
-        return any(_jumps(s) for s in body.seq)
-    if isinstance(body, IfThenElse):
-        return _jumps(body.then_case) or (body.else_case is not None and _jumps(body.else_case))
-    return isinstance(body, AttrStmt) and _jumps(body.body)
 
 
 _HANDLERS: dict[type, Any] = {
