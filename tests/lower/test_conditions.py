@@ -17,6 +17,7 @@ from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL, UNEQUAL_PRODUCTS
 from .witnesses_scaled import SCALED_WITNESSES
 from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
+from .witnesses_tmem_factor import TMEM_FACTOR_WITNESSES
 
 HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
 FLOATS = 'A: Tx.Buffer((128, 64), "float32"), B: Tx.Buffer((128, 64), "float32")'
@@ -283,11 +284,13 @@ WITNESSES = {
         ('B_s = pool.alloc((128, 64), "float16", layout=operand_layout)', 'B_s = pool.alloc((128, 64), "float16")')),
 }  # fmt: skip
 
-WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES)
+WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES | TMEM_FACTOR_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES)
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})
 WITNESSES.update({what: lambda make=make: half(make(), "gemm", "A") for what, make in UNEQUAL_PRODUCTS.items()})
+for what in ("ws, A in tensor memory", "scaled, A in tensor memory"):
+    WITNESSES[f"{what}, other shapes"] = lambda what=what: half(TMEM_FACTOR_WITNESSES[what](), "gemm_async", "C")
 WITNESSES["scaled, other shapes"] = lambda: half(SCALED_WITNESSES["scaled"](), "gemm_async", "C")
 
 
@@ -335,7 +338,8 @@ def seen() -> set[tuple[str, str]]:
     for make in WITNESSES.values():
         found |= {(rule, condition) for rule, conditions in rejections(make).items() for condition in conditions}
     for make, target in ((WITNESSES["mma"], "sm_120a"), (WITNESSES["tmem store"], "sm_120a"),
-                         (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
+                         (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"),
+                         *((WITNESSES[f"{what}, A in tensor memory"], "sm_120a") for what in ("ws", "scaled")), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80"), (WITNESSES["multicast"], "sm_80"),
                          (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["pair"], "sm_120a"), (WITNESSES["cluster"], "sm_90")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}

@@ -31,7 +31,7 @@ PRODUCTS = """## gemm_async
 
 Issued by one thread, or by a warp that elects one; for one CTA or a pair.  B is in shared memory, the accumulator in
 tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other dtypes.  Scale factors are in
-tensor memory.
+tensor memory.  The weight-stationary form is one CTA's.
 """
 FRAGMENTS = """
 ## gemm of fragments
@@ -91,9 +91,10 @@ def products() -> str:
     """Products on the tensor core, by dtypes: of shared and tensor memory, and of fragments in registers."""
     lines = [PRODUCTS, "| A | B | accumulator | A in shared memory | A in tensor memory |", "|---|---|---|---|---|"]
     for (a, b, d), kind in KINDS.items():
-        lines.append(f"| {a} | {b} | {d} | kind::{kind.name}, weight-stationary too | kind::{kind.name} |")
+        lines.append(f"| {a} | {b} | {d} | kind::{kind.name} and weight-stationary | kind::{kind.name} and weight-stationary |")
     for (a, b, factor, count), kind in SCALED_KINDS.items():
-        lines.append(f"| {a} | {b} | float32, a {factor} for {count} elements of K | kind::{kind.name}.block_scale | — |")
+        scaled = f"kind::{kind.name}.block_scale"
+        lines.append(f"| {a} | {b} | float32, a {factor} for {count} elements of K | {scaled} | {scaled} |")
     lines += [FRAGMENTS, "| A | B | accumulator | shapes |", "|---|---|---|---|"]
     for (a, b, d), mma in MMA_KINDS.items():
         lines.append(f"| {a} | {b} | {d} | " + ", ".join(f"m16n8k{k}" for k in mma.depths) + " |")

@@ -132,11 +132,12 @@ def _product(run: Run, units: Units, b_units: list[Units]) -> None:
 def _value(run: Run, units: Units, b_units: list[Units]) -> Array:
     """A · Bᵀ in float64, the rows of B from the given CTAs one after the other."""
     a = _side(run, "A", "SFA", "transA", units)
-    b = np.concatenate([_side(run, "B", "SFB", "transB", u) for u in b_units], axis=1)
+    b = np.concatenate([_side(run, "B", "SFB", "transB", u, part) for part, u in enumerate(b_units)], axis=1)
     return _multiply(run, a, b)
 
 
-def _side(run: Run, name: str, scale: str, transposed: str, units: Units) -> Array:
+def _side(run: Run, name: str, scale: str, transposed: str, units: Units, part: int = 0) -> Array:
+    """A or B times its factors; of factors for all columns of a pair a CTA's B takes the half number ``part``."""
     region = run.call.operand(name)
     x = _exact(_matrix(run, region, name, units), region.dtype, True)
     if run.flag(transposed):
@@ -151,7 +152,8 @@ def _side(run: Run, name: str, scale: str, transposed: str, units: Units) -> Arr
         raise InterpreterError(
             f"'{scale}' is {f.shape[-2]}×{f.shape[-1]}, which doesn't fit '{name}' of {x.shape[-2]}×{x.shape[-1]}"
         )
-    return x * np.repeat(f[..., : x.shape[-2], :], x.shape[-1] // f.shape[-1], axis=-1)
+    first = part * x.shape[-2] if f.shape[-2] > x.shape[-2] else 0
+    return x * np.repeat(f[..., first : first + x.shape[-2], :], x.shape[-1] // f.shape[-1], axis=-1)
 
 
 def _store(run: Run, units: Units, value: Array) -> None:

@@ -29,7 +29,7 @@ LOWER_FILES = (
 TMA = ("tma_load", "tma_store", "tma_multicast", "tma_pair")
 #: Names that TVM's dispatch has for variants that are called otherwise here.
 DISPATCH_ALIASES = {
-    "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_scaled", "tcgen05_ws"),
+    "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_ws_ts", "tcgen05_scaled", "tcgen05_scaled_ts", "tcgen05_ws"),
     "tma": TMA, "tma_auto": TMA, "tma_explicit": TMA,
     "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
     "mma.m16n8k*": ("mma_sync",),

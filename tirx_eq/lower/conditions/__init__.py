@@ -17,6 +17,7 @@ from . import (
     threads,
     tmem,
     tmem_copy,
+    tmem_factor,
     vectors,
 )  # fmt: skip
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
@@ -43,5 +44,6 @@ __all__ = [
     "threads",
     "tmem",
     "tmem_copy",
+    "tmem_factor",
     "vectors",
 ]  # fmt: skip

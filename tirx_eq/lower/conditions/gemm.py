@@ -241,27 +241,6 @@ def misplaced(
     )
 
 
-@holds("A lies in tensor memory as the tensor core reads it")
-def _a_datapath(c: CallContext) -> str | None:
-    """A[m][k]: the rows in the lanes of D's rows, elements packed along K (PTX ISA 9.7.16, and CUTLASS)."""
-    a = c.operands["A"]
-    if a.root.space != "tmem" or matrices(c) is not None:
-        return "A is not a matrix in tensor memory"
-    places = a.places(c.lowest())
-    if "TLane" not in places or "TCol" not in places:
-        return f"'{a.buffer.name}' has no layout on TLane and TCol"
-    if (reason := moves_as_a_whole(c, a)) is not None:
-        return reason
-    row, k = np.unravel_index(np.arange(a.size), a.shape)
-    lane = row if a.shape[0] == 128 else row % 16 + 32 * (row // 16)
-    first = places["TCol"][0]
-    bad = np.flatnonzero((places["TLane"] != lane) | (places["TCol"] - first != k))
-    if len(bad):
-        e = int(bad[0])
-        return f"A{coordinate(a, e)} is at lane {int(places['TLane'][e])}, element {int(places['TCol'][e])} of the lane"
-    return None if first * a.bits % 32 == 0 else "A doesn't begin at a whole column"
-
-
 @dataclass(frozen=True)
 class KSlice:
     """The elements of K of one instruction: descriptor with everything at its lowest, and the slice's first byte."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ptx.descriptor import BlockScaledDescriptor
-from ..context import CallContext, Operand
+from ..context import CallContext
 from .gemm import kind_of, mma_shape, transposed
 from .registry import holds, in_space
+from .tmem_factor import lane_copies
 from .tmem_place import fixed
 
 
@@ -45,39 +46,63 @@ def _alone(c: CallContext) -> str | None:
     return None if group == 1 else f"cta_group is {group}"
 
 
+@dataclass(frozen=True, eq=False)
+class FactorPlaces:
+    """Where the data path looks for the factors of row r: ``lane[r]``, ``column[r]`` after the first, and again at every
+    one of the lane distances ``copies``."""
+
+    lane: np.ndarray
+    column: np.ndarray
+    copies: frozenset[int]
+
+
+def factor_places(c: CallContext, name: str) -> FactorPlaces:
+    """Rows of scale factors of A or B in the tensor memory of one CTA (PTX ISA 9.7.16.10, and CUTLASS).
+
+    32 rows are one column of cells, in every quarter of the lanes.  In a pair of CTAs each has the factors of its own rows
+    of A and of all columns of B; with 64 rows per CTA (data path layout B) the halves of B's columns are in the halves of
+    the lanes, and their factors with them.
+    """
+    shape = mma_shape(c)
+    row = np.arange(shape.m if name == "A" else shape.n)
+    if name == "A" or shape.m == 128:
+        return FactorPlaces(row % 32, row // 32, frozenset((0, 32, 64, 96)))
+    half = len(row) // 2
+    return FactorPlaces(row % half % 32 + 64 * (row // half), row % half // 32, frozenset((0, 32)))
+
+
 def scales(c: CallContext, name: str) -> list[Scales] | str:
     """Where each instruction finds the scale factors of A or B, or why its layout isn't the tensor core's.
 
-    Factor t of row m is in lane m % 32 of every quarter, column ``first + m // 32``, byte ``id + t`` (PTX ISA 9.7.16.10,
-    and CUTLASS): the factors of one instruction are neighbours in a cell.
+    Factor t of a row is in byte ``id + t`` of the row's cell: the factors of one instruction are neighbours.
     """
     o, kind, shape = c.operands[f"SF{name}"], kind_of(c), mma_shape(c)
     if kind is None or not kind.scales:
         return "no block-scaled kind takes the dtypes"
-    rows = shape.m if name == "A" else shape.n
+    where = factor_places(c, name)
+    rows = len(where.lane)
     steps = shape.k // kind.k
     if o.shape != (rows, steps * kind.scales) and not (o.size == rows * steps * kind.scales and rows in o.extents):
         return f"'{o.name}' has extents {list(o.extents)}; {rows} rows of {steps * kind.scales} factors are needed"
-    if not _in_every_quarter(o):
-        return f"'{o.buffer.name}' is not in all four quarters of the lanes (a replica of 4 at 32 @ TLane)"
+    if not where.copies <= lane_copies(o):
+        return f"'{o.buffer.name}' is not in all quarters of the lanes ({_replica(where.copies)})"
     if not fixed(o):
         return f"the factors in '{o.buffer.name}' must begin at a constant place"
     places = o.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{o.buffer.name}' has no layout on TLane and TCol"
     lane, byte = (places[axis].reshape(rows, -1) for axis in ("TLane", "TCol"))
-    row = np.arange(rows)[:, None]
     found = []
     for step in range(steps):
         part = slice(step * kind.scales, (step + 1) * kind.scales)
         first = int(byte[0, step * kind.scales])
-        wanted = first + 4 * (row // 32) + np.arange(kind.scales)[None, :]
-        bad = np.argwhere((lane[:, part] != row % 32) | (byte[:, part] != wanted))
+        wanted = first + 4 * where.column[:, None] + np.arange(kind.scales)[None, :]
+        bad = np.argwhere((lane[:, part] != where.lane[:, None]) | (byte[:, part] != wanted))
         if len(bad):
             m, t = (int(v) for v in bad[0])
             return (
                 f"factor {step * kind.scales + t} of row {m} is in lane {int(lane[m, part][t])}, byte {int(byte[m, part][t])} "
-                f"of the lane; the tensor core reads lane {m % 32}, byte {int(wanted[m, t])}"
+                f"of the lane; the tensor core reads lane {int(where.lane[m])}, byte {int(wanted[m, t])}"
             )
         if first % 4 + kind.scales > 4 or (kind.scales > 1 and first % 2):
             return f"the factors of instruction {step} begin at byte {first % 4} of a cell"
@@ -85,9 +110,8 @@ def scales(c: CallContext, name: str) -> list[Scales] | str:
     return found
 
 
-def _in_every_quarter(o: Operand) -> bool:
-    replica = getattr(o.buffer.layout, "replica", ())
-    return any(str(i.axis) == "TLane" and int(i.extent) == 4 and int(i.stride) == 32 for i in replica)
+def _replica(copies: frozenset[int]) -> str:
+    return f"a replica of {len(copies)} at 32 @ TLane"
 
 
 def scaled_descriptor(c: CallContext, a: Scales, b: Scales) -> BlockScaledDescriptor:

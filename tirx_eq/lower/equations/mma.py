@@ -20,6 +20,8 @@ from ..conditions.gemm import (
     mma_shape,
     transposed,
 )  # fmt: skip
+from ..conditions.scaled_gemm import factor_places
+from ..conditions.tmem_factor import lane_copies, row_lanes
 from ..conditions.tmem_place import cells
 from ..context import CallContext
 from ..indices import Indices
@@ -47,14 +49,16 @@ def matrix_equation(c: CallContext, block: Block, indices: Indices, form: str = 
     highest = (MAX_SHARED - c.storage.shared_bytes) // SHARED_ALIGN * SHARED_ALIGN
     for points in points_of(c, block, indices):
         for base, issuer in ((b, t) for b in (0, highest) for t in c.active.issuers()):
-            problem, count = _check(c, block, indices, points, base, issuer)
+            problem, count = _check(c, block, indices, points, base, issuer, form)
             total += count
             if problem:
                 return Verdict("different", "enumeration", counterexample={"shared_base": base}, detail=problem)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} operand elements read")
 
 
-def _check(c: CallContext, block: Block, indices: Indices, points: Points, base: int, issuer: int) -> tuple[str | None, int]:
+def _check(
+    c: CallContext, block: Block, indices: Indices, points: Points, base: int, issuer: int, form: str
+) -> tuple[str | None, int]:
     """What is wrong at one point, if anything, and how many operand elements were compared."""
     kind, shape = kind_of(c), mma_shape(c)
     assert kind is not None
@@ -79,7 +83,7 @@ def _check(c: CallContext, block: Block, indices: Indices, points: Points, base:
             return f"multiplication {step} {'adds to' if known[enable] else 'overwrites'} the accumulator", count
         for name, operand in (("A", a), ("B", b)):
             if isinstance(operand, Pointer):
-                problem = _tmem_operand(c, _address(operand, indices, values), step, kind.k, at_point)
+                problem = _tmem_operand(c, _address(operand, indices, values), step, kind.k, at_point, form)
             else:
                 problem = _shared_operand(c, name, MatrixDescriptor.decode(known[operand]), step, base, at_point)
             if problem:
@@ -96,16 +100,17 @@ def _descriptor(c: CallContext, kind: Kind, value: int, step: int, factors: list
     decoded = BlockScaledDescriptor.decode(value, kind.name)
     shape = mma_shape(c)
     meant = (decoded.m, decoded.n, decoded.a_type, decoded.b_type, decoded.scale_type)
-    if meant != (shape.m, shape.n, kind.a, kind.b, kind.scale_type):
+    major = (decoded.transpose_a, decoded.transpose_b)
+    if meant != (shape.pair_m, shape.n, kind.a, kind.b, kind.scale_type) or major != tuple(transposed(c, x) for x in "AB"):
         return f"the instruction descriptor means {decoded}"
-    sides = (("SFA", factors[0], decoded.sfa_id, shape.m), ("SFB", factors[1], decoded.sfb_id, shape.n))
-    for name, column, byte, rows in sides:
-        places = c.operands[name].places(c.lowest())
+    for name, column, byte in (("A", factors[0], decoded.sfa_id), ("B", factors[1], decoded.sfb_id)):
+        o, where = c.operands[f"SF{name}"], factor_places(c, name)
+        places = o.places(c.lowest())
         part = slice(step * kind.scales, (step + 1) * kind.scales)
-        lane, at = (places[axis].reshape(rows, -1)[:, part] for axis in ("TLane", "TCol"))
-        row, t = np.arange(rows)[:, None], np.arange(kind.scales)[None, :]
-        if (lane != row % 32).any() or (at != 4 * (column + row // 32) + byte + t).any():
-            return f"instruction {step} doesn't read the factors of '{name}' from column {column}, byte {byte}"
+        lane, at = (places[axis].reshape(len(where.lane), -1)[:, part] for axis in ("TLane", "TCol"))
+        wanted = 4 * (column + where.column[:, None]) + byte + np.arange(kind.scales)[None, :]
+        if (lane != where.lane[:, None]).any() or (at != wanted).any() or not where.copies <= lane_copies(o):
+            return f"instruction {step} doesn't read the factors of '{o.name}' from column {column}, byte {byte}"
     return None
 
 
@@ -153,18 +158,18 @@ def _shared_operand(
 
 
 def _tmem_operand(
-    c: CallContext, address: int, step: int, depth: int, at: dict[Var, np.ndarray]
+    c: CallContext, address: int, step: int, depth: int, at: dict[Var, np.ndarray], form: str
 ) -> str | None:
-    """A in tensor memory: lane and cell of every element of the slice, from its address on."""
+    """A in tensor memory: lanes and cell of every element of the slice, from its address on."""
     a = c.operands["A"]
     places = a.places(at)
     cell, part = (v.reshape(a.shape)[:, step * depth : (step + 1) * depth] for v in cells(a, places))
-    lane = places["TLane"].reshape(a.shape)[:, :1]
-    row = np.arange(a.shape[0])[:, None]
+    lane = places["TLane"].reshape(a.shape)[:, step * depth : (step + 1) * depth]
     k = np.arange(depth)[None, :]
     per = 32 // a.bits
-    expected_lane = row if a.shape[0] == 128 else row % 16 + 32 * (row // 16)
-    right = (cell == address + k // per).all() and (part == k % per).all() and (lane == expected_lane).all()
+    wanted = row_lanes(mma_shape(c), cta_group(c), form == ".ws")
+    right = (cell == address + k // per).all() and (part == k % per).all() and (lane == wanted.lane[:, None]).all()
+    right = right and wanted.offsets <= lane_copies(a)
     return None if right else f"slice {step} of 'A' is not at column {address} of tensor memory"
 
 

@@ -54,12 +54,7 @@ def emit_mma(c: CallContext, a_in_tmem: bool, form: str = "") -> Block:
     assert kind is not None
     idesc = Temp("b32")
     nodes: list[Node] = [instruction("mov.b32", idesc, instruction_descriptor(c).encode())]
-    if a_in_tmem:
-        load_a, a_base = tmem_base(c, c.operands["A"], "tmem_a")
-        nodes.append(load_a)
-        left = _tmem_slices(c, a_base)
-    else:
-        left = _descriptors(c, "A", nodes)
+    left = _left(c, a_in_tmem, nodes)
     right = _descriptors(c, "B", nodes)
     load_base, base = tmem_base(c, c.operands["C"])
     nodes.append(load_base)
@@ -71,12 +66,21 @@ def emit_mma(c: CallContext, a_in_tmem: bool, form: str = "") -> Block:
     return _elected(c, nodes)
 
 
-def emit_scaled(c: CallContext) -> Block:
+def _left(c: CallContext, in_tmem: bool, nodes: list[Node]) -> list[Operand]:
+    """The K slices of A: addresses in tensor memory, or descriptors."""
+    if not in_tmem:
+        return _descriptors(c, "A", nodes)
+    load, base = tmem_base(c, c.operands["A"], "tmem_a")
+    nodes.append(load)
+    return _tmem_slices(c, base)
+
+
+def emit_scaled(c: CallContext, a_in_tmem: bool) -> Block:
     """One instruction per slice of K, each with the columns of its scale factors, and their bytes in its descriptor."""
     kind = kind_of(c)
     assert kind is not None
     nodes: list[Node] = []
-    left, right = _descriptors(c, "A", nodes), _descriptors(c, "B", nodes)
+    left, right = _left(c, a_in_tmem, nodes), _descriptors(c, "B", nodes)
     bases = []
     for name in ("C", "SFA", "SFB"):
         load, base = tmem_base(c, c.operands[name], f"tmem_{name.lower()}")
@@ -85,7 +89,7 @@ def emit_scaled(c: CallContext) -> Block:
     d, a_base, b_base = bases
     at = Pointer(d + _accumulator_column(c))
     yes, first = _enables(c, nodes, len(left))
-    opcode = f"tcgen05.mma.cta_group::1.kind::{kind.name}.block_scale.scale_vec::{kind.scales}X"
+    opcode = f"tcgen05.mma.cta_group::{cta_group(c)}.kind::{kind.name}.block_scale.scale_vec::{kind.scales}X"
     factors = zip(_scales(c, "A"), _scales(c, "B"))
     for k, (a, b, (x, y)) in enumerate(zip(left, right, factors)):
         idesc = Temp("b32")
@@ -134,21 +138,31 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
     return Price(issue=3 * shape.k // kind.k + 6, tensor=max(math, (a_bytes + b_bytes) / B200.shared_bytes))
 
 
-def price_stationary(c: CallContext) -> Price:
+def price_stationary(c: CallContext, a_in_tmem: bool) -> Price:
     """B goes into a collector buffer before the rows of A stream past it; each instruction here fills buffer 0 anew, so the
     fill isn't hidden behind the products (the buffers: PTX ISA, tcgen05.mma.ws; that it isn't hidden is inferred)."""
-    usual, shape = price_mma(c, False), mma_shape(c)
+    usual, shape = price_mma(c, a_in_tmem), mma_shape(c)
     fill = shape.n * shape.k * c.operands["B"].bits / 8 / B200.shared_bytes
     return replace(usual, tensor=usual.tensor + fill)
 
 
+def _dense(node: str, a_in_tmem: bool) -> Variant:
+    return Variant(node, (), lambda c, p: price_mma(c, a_in_tmem), lambda c, p: emit_mma(c, a_in_tmem),
+                   ("cta_group", "weight_stationary"), equation=matrix_equation)  # fmt: skip
+
+
+def _stationary(node: str, a_in_tmem: bool) -> Variant:
+    return Variant(node, (), lambda c, p: price_stationary(c, a_in_tmem), lambda c, p: emit_mma(c, a_in_tmem, ".ws"),
+                   ("cta_group", "weight_stationary"), equation=stationary_equation)  # fmt: skip
+
+
+def _scaled(node: str, a_in_tmem: bool) -> Variant:
+    return Variant(node, (), lambda c, p: price_mma(c, a_in_tmem), lambda c, p: emit_scaled(c, a_in_tmem), ("cta_group",),
+                   equation=matrix_equation)  # fmt: skip
+
+
 GEMMS = (
-    Variant("Tcgen05MmaScaled", (), lambda c, p: price_mma(c, False), lambda c, p: emit_scaled(c), ("cta_group",),
-            equation=matrix_equation),
-    Variant("Tcgen05Mma", (), lambda c, p: price_mma(c, False), lambda c, p: emit_mma(c, False),
-            ("cta_group", "weight_stationary"), equation=matrix_equation),
-    Variant("Tcgen05MmaTmem", (), lambda c, p: price_mma(c, True), lambda c, p: emit_mma(c, True),
-            ("cta_group", "weight_stationary"), equation=matrix_equation),
-    Variant("Tcgen05MmaStationary", (), lambda c, p: price_stationary(c), lambda c, p: emit_mma(c, False, ".ws"),
-            ("cta_group", "weight_stationary"), equation=stationary_equation),
-)
+    _scaled("Tcgen05MmaScaled", False), _scaled("Tcgen05MmaScaledTmem", True),
+    _dense("Tcgen05Mma", False), _dense("Tcgen05MmaTmem", True),
+    _stationary("Tcgen05MmaStationary", False), _stationary("Tcgen05MmaStationaryTmem", True),
+)  # fmt: skip
