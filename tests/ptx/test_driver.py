@@ -187,6 +187,20 @@ def test_tensor_maps_are_encoded_and_passed():
     assert fake.attributes == {8: k.launch.dynamic_shared_bytes}
 
 
+def test_extents_come_from_the_arrays():
+    from tests.lower.test_symbolic_shapes import ROWS, function
+
+    k = compile_function(function(ROWS))
+    a, b = np.arange(640, dtype=np.float32).reshape(10, 64), np.zeros((10, 64), np.float32)
+    fake = FakeDriver(k.launch.at({"m": 10}), k.simulate)
+    driver._loaded.clear()
+    driver.launch(k.launch, (a, b), driver=fake)
+    np.testing.assert_array_equal(b, 2 * a)
+    assert (fake.config.gridDimX, fake.config.gridDimY) == (3, 1)
+    with pytest.raises(LaunchError, match="argument 'A' is a int, from which no extent can be taken"):
+        driver.launch(k.launch, (4096, b), driver=fake)
+
+
 def test_clusters_are_an_attribute_of_the_launch():
     data = replace(kernel("scale").launch, cluster=(2, 1, 1))
     fake = FakeDriver(data)

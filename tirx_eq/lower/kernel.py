@@ -14,6 +14,7 @@ from ..ir import dtype as dt
 from ..layout import is_open
 from ..prove.verdict import Verdict
 from ..ptx.builder import Module, Param
+from ..ptx.launch import Grid
 from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
 from ..ptx.tensormap import TensorMap
@@ -26,7 +27,7 @@ from .code.intrinsics import constant
 from .code.values import ptx_type
 from .indices import Indices
 from .program import Block, Box, Instruction, replace_calls, walk
-from .sharing.threads import find_launch
+from .sharing.threads import Launch, find_launch
 from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
@@ -125,18 +126,24 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     notes = tuple(note for k in choices for note in _unread_config(k))
     for note in notes:
         warnings.warn(note, stacklevel=3)
-    module = Module(target)
+    module, host = Module(target), launch.host
     maps = _tensor_maps(program)
-    params = [*_params(func), *(Param.tensor_map(name) for name in maps.values())]
+    params = [*_params(func), *map(_scalar, host.extents), *(Param.tensor_map(name) for name in maps.values())]
     cluster = launch.cluster if launch.cluster != (1, 1, 1) else None
     kernel = module.kernel(func.name, params, launch.block, cluster)
     shared = kernel.dynamic_shared("smem", storage.shared_bytes, SHARED_ALIGN) if storage.shared_bytes else None
-    Emitter(kernel, indices, shared, func.params, maps).run(program)
+    Emitter(kernel, indices, shared, (*func.params, *host.extents), maps).run(program)
     text = module.text()
     clock.lap("ptx")
-    arrays = {b.name: (b.dtype, b.const_shape()) for b in func.buffer_map.values()}
-    data = kernel.launch(launch.grid, {name: m for m, name in maps.items()}).with_arrays(arrays, text)
+    data = kernel.launch(_grid(launch), {name: m for m, name in maps.items()})
+    arrays = {b.name: (b.dtype, host.shape(b)) for b in func.buffer_map.values()}
+    data = data.with_arrays(arrays, {v.name: place for v, place in host.extents.items()}, text)
     return Kernel(func.name, target, text, data, calls, indices, clock.laps, notes)
+
+
+def _grid(launch: Launch) -> Grid:
+    x, y, z = (launch.host.term(e, f"the grid's {axis} extent") for axis, e in zip("xyz", launch.grid))
+    return x, y, z
 
 
 def _refuse_open(func: PrimFunc) -> None:

@@ -109,14 +109,14 @@ class Lowerer:
         self.storage = storage
         self.target = target
         self.contexts: list[CallContext] = []
-        self.ranges: dict[Var, tuple[int, int]] = {}
+        self.ranges = launch.host.ranges
         self.scalars = Scalars(func, launch)
         self.syncs: list[Sync] = []
         self.atomics = has_atomics(func.body)
         self.returned: list[Active] = []  # the threads at each return statement so far
 
     def run(self) -> Block:
-        place = Place(dict(self.launch.ids), {}, Active.all(self.launch))
+        place = Place(dict(self.launch.ids), self.launch.host.ranges, Active.all(self.launch))
         return self.block(self.func.body, place)
 
     def block(self, stmt: Stmt, place: Place) -> Block:

@@ -93,9 +93,14 @@ def place(buffer: Buffer, coords: Sequence[Any]) -> dict[str, Expr]:
     return {"m": total}
 
 
+def is_row_major(buffer: Buffer) -> bool:
+    """Whether a buffer has the layout that its shape alone gives it; then extents other than the first are strides."""
+    return not buffer.strides and buffer.layout is not None and buffer.layout.is_default(buffer.shape)
+
+
 def place_points(buffer: Buffer, coords: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """The same for many elements at once, by the layout's own evaluation (independent of :func:`place`)."""
-    if buffer.layout is not None and not buffer.strides:
+    if buffer.layout is not None and not buffer.strides and not is_row_major(buffer):
         shape = const_shape(buffer)
         flat = np.zeros_like(np.asarray(coords[0]), dtype=np.int64)
         for c, extent in zip(coords, shape):

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from tirx_eq.errors import PtxError
 from tirx_eq.ptx.control import ControlFlow
-from tirx_eq.ptx.launch import Launch, LaunchParam
+from tirx_eq.ptx.launch import Grid, Launch, LaunchParam
 from tirx_eq.ptx.operands import Symbol
 from tirx_eq.ptx.syntax import TYPE_BITS
 from tirx_eq.ptx.target import Target, Version, find_target, parse_version
@@ -166,7 +166,7 @@ class Kernel(ControlFlow):
         return self._dynamic.bytes if self._dynamic else 0
 
     def launch(
-        self, grid: tuple[int, int, int] | None = None, tensor_maps: dict[str, TensorMap] | None = None
+        self, grid: Grid | None = None, tensor_maps: dict[str, TensorMap] | None = None
     ) -> Launch:
         """Launch metadata of this kernel; ``tensor_maps`` gives a ``TensorMap`` for each parameter of that kind."""
         maps = tensor_maps or {}

@@ -106,7 +106,7 @@ def launch(data: Launch, given: Sequence[Any], stream: Any = None, driver: Any =
     Raises LaunchError if there is no driver, the device isn't what the kernel was compiled for, an argument doesn't fit,
     or the driver refuses.
     """
-    arguments = arguments_of(data, given)
+    data, arguments = arguments_of(data, given)
     if data.grid is None:
         raise LaunchError(f"{data.entry} was compiled without a grid")
     session = _Session(driver or bindings())

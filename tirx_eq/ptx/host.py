@@ -19,15 +19,39 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def arguments_of(launch: Launch, given: Sequence[Any]) -> dict[str, Any]:
-    """The given arguments by parameter name; tensor maps are not given, but made.
+def arguments_of(launch: Launch, given: Sequence[Any]) -> tuple[Launch, dict[str, Any]]:
+    """The launch with all its sizes, and the arguments by parameter name; extents of arrays are found in the arrays.
 
-    Raises LaunchError if their number is wrong.
+    Raises LaunchError if the number of arguments or a shape is wrong, PtxError if a size is beyond what the hardware takes.
     """
-    wanted = [p.name for p in launch.params if p.kind != "tensor_map"]
+    wanted = [p.name for p in launch.params if p.given]
     if len(given) != len(wanted):
         raise LaunchError(f"{launch.entry} takes {len(wanted)} arguments ({', '.join(wanted)}), got {len(given)}")
-    return dict(zip(wanted, given))
+    arguments = dict(zip(wanted, given))
+    arrays = {p.name: p for p in launch.params}
+    for p in launch.params:
+        if p.extent_of is not None:
+            array, dimension = p.extent_of
+            arguments[p.name] = _extents(arrays[array], arguments[array])[dimension]
+    integers = {p.name: int(arguments[p.name]) for p in launch.params if p.kind == "scalar" and not p.type.startswith("f")}
+    found = launch.at(integers)
+    for before, p in zip(launch.params, found.params):
+        if before.shape != p.shape and _extents(p, arguments[p.name]) != p.shape:
+            have = _extents(p, arguments[p.name])
+            raise LaunchError(f"argument '{p.name}' has extents {list(have)}, here the kernel takes {list(p.shape or ())}")
+    return found, arguments
+
+
+def _extents(p: LaunchParam, array: Any) -> tuple[int, ...]:
+    """Extents of an array argument, in elements of the kernel's array.  Raises LaunchError if it has none, or not as many."""
+    shape = getattr(array, "shape", None)
+    if shape is None:
+        raise LaunchError(f"argument '{p.name}' is a {type(array).__name__}, from which no extent can be taken")
+    wanted = p.shape or ()
+    if len(shape) != len(wanted):
+        raise LaunchError(f"argument '{p.name}' must have {len(wanted)} dimensions, got {len(shape)}")
+    per = _held(p.dtype)[1] if str(array.dtype).endswith("uint8") else 1
+    return (*(int(n) for n in shape[:-1]), int(shape[-1]) * per)
 
 
 def check_array(param: LaunchParam, dtype: str | None, shape: Sequence[int] | None, contiguous: bool) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Assembled:
     barriers: int
     stack: int
     log: str
-    cubin: bytes
+    cubin: bytes = field(repr=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ listed innermost first, as the driver and the coordinates of tensor copies do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tirx_eq.errors import PtxError
+from tirx_eq.errors import PtxError, TirxError
+from tirx_eq.ptx.extents import Extent, from_json, resolved, to_json
 from tirx_eq.ptx.swizzle_modes import SWIZZLES
 
 
@@ -69,14 +71,15 @@ class TensorMap:
     ``tensor``: the kernel argument (global buffer) it describes, ``offset`` bytes into it; ``dtype``: key of
     ``TYPES`` or ``CARRIERS``; ``shape``: global extents in elements; ``strides``: bytes between neighbours along
     dimensions 1, 2, … (the innermost stride is the element size); ``box``: extents in elements of one copy;
-    ``element_strides``: step in elements; all innermost first.  Raises ``PtxError`` at construction if the driver
-    would refuse the map.
+    ``element_strides``: step in elements; all innermost first.  ``shape`` and ``strides`` of an array of symbolic shape are
+    terms (see :mod:`tirx_eq.ptx.extents`).  Raises ``PtxError`` at construction if the driver would refuse the map, as far
+    as its sizes are known.
     """
 
     tensor: str
     dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
     box: tuple[int, ...]
     swizzle: str = "none"
     element_strides: tuple[int, ...] = ()
@@ -87,7 +90,8 @@ class TensorMap:
 
     def __post_init__(self) -> None:
         for name in ("shape", "strides", "box", "element_strides"):
-            object.__setattr__(self, name, tuple(int(v) for v in getattr(self, name)))
+            plain = (v if isinstance(v, str | tuple) else int(v) for v in getattr(self, name))
+            object.__setattr__(self, name, tuple(plain))
         if not self.element_strides:
             object.__setattr__(self, "element_strides", (1,) * len(self.shape))
         self._check_names()
@@ -128,6 +132,12 @@ class TensorMap:
         mode = SWIZZLES.get(self.swizzle)
         return max(128, mode.pattern if mode else 1024)
 
+    def at(self, values: Mapping[str, int]) -> TensorMap:
+        """The map for these values of scalar parameters, all sizes integers; raises PtxError if the driver would refuse it."""
+        shape = tuple(resolved(e, values, f"tensor map of {self.tensor}: extent") for e in self.shape)
+        strides = tuple(resolved(e, values, f"tensor map of {self.tensor}: stride") for e in self.strides)
+        return replace(self, shape=shape, strides=strides)
+
     def _fail(self, rule: str) -> PtxError:
         return PtxError(f"tensor map of {self.tensor}: {rule}")
 
@@ -160,19 +170,22 @@ class TensorMap:
         if self.offset % align:
             raise self._fail(f"offset {self.offset} bytes is not a multiple of {align}")
         for axis, extent in enumerate(self.shape):
+            if not isinstance(extent, int):
+                continue
             if not 1 <= extent <= 1 << 32:
                 raise self._fail(f"extent {extent} of dimension {axis} is outside 1..2^32")
         for axis, stride in enumerate(self.strides, 1):
+            if not isinstance(stride, int):
+                continue
             if stride % align:
                 raise self._fail(f"stride {stride} bytes of dimension {axis} is not a multiple of {align}")
             if not 0 <= stride < 1 << 40:
                 raise self._fail(f"stride {stride} bytes of dimension {axis} is outside 0..2^40-1")
-        if self.type.name in ("u4_align16", "u6_align16") and self.shape[0] % 128:
-            raise self._fail(
-                f"extent {self.shape[0]} of dimension 0 is not a multiple of 128, as {self.type.name} needs"
-            )
-        if self.type.name == "u4_align8" and self.shape[0] % 2:
-            raise self._fail(f"extent {self.shape[0]} of dimension 0 is odd, {self.type.name} needs an even one")
+        row = self.shape[0]
+        if self.type.name in ("u4_align16", "u6_align16") and isinstance(row, int) and row % 128:
+            raise self._fail(f"extent {row} of dimension 0 is not a multiple of 128, as {self.type.name} needs")
+        if self.type.name == "u4_align8" and isinstance(row, int) and row % 2:
+            raise self._fail(f"extent {row} of dimension 0 is odd, {self.type.name} needs an even one")
         if self.oob_fill == "nan" and not self.type.is_float:
             raise self._fail(f"out-of-bounds fill with NaN needs a floating-point type, not {self.dtype}")
 
@@ -222,8 +235,8 @@ class TensorMap:
             "tensor": self.tensor,
             "offset": self.offset,
             "dtype": self.dtype,
-            "shape": list(self.shape),
-            "strides": list(self.strides),
+            "shape": [to_json(e) for e in self.shape],
+            "strides": [to_json(e) for e in self.strides],
             "box": list(self.box),
             "element_strides": list(self.element_strides),
             "swizzle": self.swizzle,
@@ -240,8 +253,8 @@ class TensorMap:
             return TensorMap(
                 tensor=str(data["tensor"]),
                 dtype=str(data["dtype"]),
-                shape=tuple(data["shape"]),
-                strides=tuple(data["strides"]),
+                shape=tuple(from_json(e) for e in data["shape"]),
+                strides=tuple(from_json(e) for e in data["strides"]),
                 box=tuple(data["box"]),
                 swizzle=str(data["swizzle"]),
                 element_strides=tuple(data["element_strides"]),
@@ -250,5 +263,7 @@ class TensorMap:
                 oob_fill=str(data["oob_fill"]),
                 offset=int(data["offset"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except PtxError:
+            raise
+        except (KeyError, TypeError, ValueError, TirxError) as error:
             raise PtxError(f"tensor map: {type(error).__name__}: {error}") from None

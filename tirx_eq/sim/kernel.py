@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tirx_eq.errors import SimulationError
+from tirx_eq.errors import LaunchError, SimulationError
+from tirx_eq.ptx.extents import known
+from tirx_eq.ptx.host import arguments_of
 from tirx_eq.sim.machine import Launch, Result, simulate
 from tirx_eq.sim.transfers.tensormap import TensorMap
 
@@ -34,18 +36,19 @@ def simulate_kernel(
     and ``approximations`` as for :func:`tirx_eq.sim.simulate`.  Faults are in ``Result.faults``.  SimulationError if the
     arguments don't fit.
     """
-    launch = kernel.launch
-    names = [p.name for p in launch.params if p.kind != "tensor_map"]
-    if len(arguments) != len(names):
-        raise SimulationError(f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), got {len(arguments)}")
+    try:
+        launch, given_all = arguments_of(kernel.launch, arguments)
+    except LaunchError as error:
+        raise SimulationError(error.message, hint=error.hint) from None
     maps = {p.name: tensor_map(p.tensor_map) for p in launch.params if p.tensor_map is not None}
+    x, y, z = known(launch.grid or (1, 1, 1))
     found = simulate(
         kernel.ptx, launch.entry,
-        Launch(launch.grid or (1, 1, 1), launch.block, launch.cluster or (1, 1, 1), launch.dynamic_shared_bytes),
-        {name: packed(value) for name, value in zip(names, arguments)}, maps, policy, seed, max_steps, races, trace,
+        Launch((x, y, z), launch.block, launch.cluster or (1, 1, 1), launch.dynamic_shared_bytes),
+        {name: packed(value) for name, value in given_all.items()}, maps, policy, seed, max_steps, races, trace,
         progress, approximations,
     )  # fmt: skip
-    for name, given in zip(names, arguments):
+    for name, given in given_all.items():
         if isinstance(given, np.ndarray) and is_packed(given):
             found.arrays[name] = unpacked(found.arrays[name], given)
     return found
@@ -54,7 +57,7 @@ def simulate_kernel(
 def tensor_map(given: HostTensorMap) -> TensorMap:
     """The tensor map of launch data as the simulator's."""
     return TensorMap(
-        given.tensor, ELEMENTS.get(given.type.name, given.type.name), given.shape, given.strides, given.box,
+        given.tensor, ELEMENTS.get(given.type.name, given.type.name), known(given.shape), known(given.strides), given.box,
         given.element_strides, given.interleave, SWIZZLES.get(given.swizzle, given.swizzle), given.oob_fill,
         given.offset,
     )  # fmt: skip

@@ -97,15 +97,25 @@ class TermCode:
         return low, high
 
     def width(self, term: Term) -> int:
-        """32 if every intermediate value fits a signed, or every one an unsigned, 32-bit integer; else 64."""
+        """32 if every intermediate value fits a signed, or every one an unsigned, 32-bit integer; else 64.
+
+        Sums and products may wrap around on the way: the result is right modulo 2^64, and that is what addresses are.
+        """
         low, high = self._reach(term)
         if -(1 << 31) <= low and high < 1 << 31:
             return 32
         if low >= 0 and high < 1 << 32:
             return 32
-        if -(1 << 63) <= low and high < 1 << 63:
+        if self._is_exact_modulo(term):
             return 64
         raise LoweringError(f"an index expression reaches {low}..{high}, beyond 64 bits")
+
+    def _is_exact_modulo(self, term: Term) -> bool:
+        """Whether 64-bit arithmetic gives the term modulo 2^64: what isn't a sum or product must not overflow."""
+        if isinstance(term, tuple) and term[0] in ("add", "sub", "mul", "neg"):
+            return all(map(self._is_exact_modulo, term[1:]))
+        low, high = self._reach(term)
+        return -(1 << 63) <= low and high < 1 << 63
 
     def split(self, term: Term) -> tuple[Term, int]:
         """(moving part, constant) of a sum; the constant is what an address can carry as its offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ...ptx.target import target_has
 from ...ptx.tensormap import TensorMap
 from ..context import CallContext, Operand
 from ..scope import new_scope
-from ..storage import const_shape, place
+from ..storage import place
 from .registry import OPTIONS, coordinate, holds, holds_at, in_space, regions
 
 #: cp.async moves 4, 8 or 16 bytes per thread (PTX ISA 9.7.9.25).
@@ -28,6 +29,7 @@ MAP_TYPES = {
     "uint64": "u64", "uint16": "u16", "int16": "s16", "uint8": "u8", "int8": "s8", "bool": "u8", "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0", "float4_e2m1fn": "u4_align8",
 }  # fmt: skip
+MAX_EXTENT = 1 << 32  # of a tensor map
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,10 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     buffer = source.buffer
     if buffer.dtype not in MAP_TYPES:
         return f"tensor maps have no element type for {buffer.dtype}"
-    shape = const_shape(buffer)
+    shape = c.launch.host.shape(buffer)
     if not isinstance(buffer.elem_offset, IntImm):
         return f"where '{buffer.name}' begins is known only at run time"
-    strides = c.once(("strides", source.name), lambda: _strides(source, shape))
+    strides = c.once(("strides", source.name), lambda: _strides(c, source))
     if isinstance(strides, str):
         return strides
     bits = dt.storage_bits(buffer.dtype)
@@ -111,23 +113,32 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     try:
         return TensorMap(
             buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), tuple(s // 8 for s in reversed(strides[:-1])), box,
-            mode.name, offset=buffer.elem_offset.value * bits // 8,
+            mode.name, offset=buffer.elem_offset.value * bits // 8, oob_fill=_text(c.call.config.get("oob")) or "zero",
         )  # fmt: skip
     except PtxError as error:
         return error.message
 
 
-def _strides(o: Operand, shape: tuple[int, ...]) -> list[int] | str:
+def _text(value: Any) -> str:
+    """A string of a call's config; empty if there is none."""
+    return str(getattr(value, "value", value) or "")
+
+
+def _strides(c: CallContext, o: Operand) -> list[int] | str:
     """Strides in bits of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
+    shape = o.buffer.shape
     origin = place(o.buffer, [0] * len(shape))
     strides = []
     for d in range(len(shape)):
         unit = place(o.buffer, [int(k == d) for k in range(len(shape))])
-        strides.append(int(unit.get("m", const(0))) - int(origin.get("m", const(0))))  # type: ignore[call-overload]
+        step = unit.get("m", const(0)) - origin.get("m", const(0))
+        if not isinstance(step, IntImm):
+            return f"the stride of dimension {d} of '{o.buffer.name}' is known only at the launch"
+        strides.append(step.value)
     variables = [Var(f"i{d}", "int32") for d in range(len(shape))]  # type: ignore[arg-type]
     scope = new_scope()
     for v, extent in zip(variables, shape):
-        scope.name(v, (0, extent - 1))
+        scope.name(v, (0, extent.value - 1 if isinstance(extent, IntImm) else MAX_EXTENT - 1))
     actual = scope.term(place(o.buffer, variables).get("m", const(0)))
     linear: Expr = origin.get("m", const(0))
     for v, s in zip(variables, strides):

@@ -18,6 +18,7 @@ from ...errors import LoweringError, ProofError
 from ...ir import Var
 from ...ir.index import evaluate_many, names
 from ...prove.verdict import Enumeration, Verdict
+from ...ptx.extents import known
 from ...ptx.swizzle_modes import SWIZZLES
 from ..code.accesses import access_bytes
 from ..code.shared import shared_address
@@ -232,7 +233,7 @@ class Trace:
         linear: Any = place + element * size
         shared = SWIZZLES[box.map.swizzle].apply(linear) - at.root.offset
         far = np.full(len(element), box.map.offset, dtype=np.int64)
-        for d, (extent, stride) in enumerate(zip(extents, (size, *box.map.strides))):
+        for d, (extent, stride) in enumerate(zip(extents, (size, *known(box.map.strides)))):
             first = int(self.points.of(box.coords[d])[issuer])
             far += (first // (packed if d == 0 else 1) + element % extent) * stride
             element = element // extent

@@ -12,25 +12,35 @@ from dataclasses import dataclass, field
 from ...errors import LoweringError
 from ...ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var, const
 from ...ir.index_ir import IndexScope
+from ..host import HostValues, host_values
+from ..scope import bounds, new_scope
 
 MAX_THREADS = 1024  # per CTA; CUDA C++ Programming Guide, technical specifications per compute capability
+#: CTAs per dimension, at most (same table).
+MAX_GRID = (2**31 - 1, 65535, 65535)
 WARP = 32
 WARPGROUP = 128
+
+#: An extent of a grid: a number, or an expression over scalar parameters and extents of arrays.
+Extents = tuple[int | Expr, ...]
+Grid = tuple[int | Expr, int | Expr, int | Expr]
 
 
 @dataclass(frozen=True)
 class Launch:
     """Launch shape of a kernel and the meaning of its scope ids.
 
-    ``grid``, ``cluster`` and ``block`` count CTAs, CTAs and threads per dimension (x, y, z).  ``ids`` maps each scope-id
-    variable to an expression over ``special``'s variables, whose names are PTX special registers (``tid.x``).
+    ``grid``, ``cluster`` and ``block`` count CTAs, CTAs and threads per dimension (x, y, z); the grid may depend on what is
+    known at the launch.  ``ids`` maps each scope-id variable to an expression over ``special``'s variables, whose names are
+    PTX special registers (``tid.x``).
     """
 
-    grid: tuple[int, int, int]
+    grid: Grid
     cluster: tuple[int, int, int]
     block: tuple[int, int, int]
     ids: dict[Var, Expr] = field(repr=False)
     special: dict[str, Var] = field(repr=False)
+    host: HostValues = field(repr=False)
 
     @property
     def threads(self) -> int:
@@ -42,14 +52,23 @@ class Launch:
         return -(-self.threads // WARP)
 
     def extent(self, register: str) -> int:
-        """The number of values of a special register in this launch."""
+        """The number of values that a special register has in this launch, at most."""
         name, _, axis = register.partition(".")
-        dims = {"tid": self.block, "ctaid": self.grid, "cluster_ctaid": self.cluster}
         if name == "cluster_ctarank":
             return math.prod(self.cluster)
-        if name == "clusterid":
-            return self.grid["xyz".index(axis)] // self.cluster["xyz".index(axis)]
-        return dims[name]["xyz".index(axis)]
+        place = "xyz".index(axis)
+        if name in ("ctaid", "clusterid"):
+            ctas = self._largest(self.grid[place], MAX_GRID[place])
+            return ctas // self.cluster[place] if name == "clusterid" else ctas
+        return {"tid": self.block, "cluster_ctaid": self.cluster}[name][place]
+
+    def _largest(self, extent: int | Expr, limit: int) -> int:
+        if isinstance(extent, int):
+            return extent
+        scope = new_scope()
+        for var, limits in self.host.ranges.items():
+            scope.name(var, limits)
+        return max(1, min(bounds(scope.term(extent), scope.ranges)[1], limit))
 
     def declare(self, scope: IndexScope) -> None:
         """Give the special registers their ranges in ``scope``."""
@@ -76,20 +95,21 @@ class _Collect(StmtVisitor):
 def find_launch(func: PrimFunc) -> Launch:
     """The launch of a kernel from its scope ids.
 
-    Raises LoweringError if extents contradict each other, are not constant, or exceed 1024 threads.
+    Raises LoweringError if extents contradict each other, are not constant (but those of the grid), or exceed 1024 threads.
     """
     collect = _Collect()
     collect.visit(func.body)
-    extents = {(d.parent, d.child): _extents(d) for d in collect.found if d.extents is not None}
-    cluster = _three(extents.get(("cluster", "cta"), (1,)))
-    grid = _grid(extents, cluster)
+    grids = {d.child: _grid_extents(d) for d in collect.found if d.extents is not None and d.parent == "kernel"}
+    extents = {(d.parent, d.child): _extents(d) for d in collect.found if d.extents is not None and d.parent != "kernel"}
+    cluster = _constant(_three(extents.get(("cluster", "cta"), (1,))))
+    grid = _grid(grids, cluster)
     block = _block(extents)
     special: dict[str, Var] = {}
     ids: dict[Var, Expr] = {}
     for d in collect.found:
         for var, value in zip(d.def_ids, _meanings(d, block, special)):
             ids[var] = value
-    return Launch(grid, cluster, block, ids, special)
+    return Launch(grid, cluster, block, ids, special, host_values(func))
 
 
 def _extents(d: ScopeIdDef) -> tuple[int, ...]:
@@ -99,29 +119,41 @@ def _extents(d: ScopeIdDef) -> tuple[int, ...]:
     return tuple(int(e) for e in d.extents)  # type: ignore[call-overload]
 
 
-def _three(extents: tuple[int, ...]) -> tuple[int, int, int]:
+def _grid_extents(d: ScopeIdDef) -> Extents:
+    assert d.extents is not None
+    return tuple(e.value if isinstance(e, IntImm) else e for e in d.extents)
+
+
+def _three(extents: Extents) -> Grid:
     if len(extents) > 3:
         raise LoweringError(f"a launch has at most 3 dimensions, got extents {list(extents)}")
     x, y, z = (*extents, 1, 1, 1)[:3]
     return x, y, z
 
 
-def _grid(extents: dict[tuple[str, str], tuple[int, ...]], cluster: tuple[int, int, int]) -> tuple[int, int, int]:
-    ctas = extents.get(("kernel", "cta"))
-    clusters = extents.get(("kernel", "cluster"))
-    from_clusters = None
-    if clusters is not None:
-        a, b, c = _three(clusters)
-        from_clusters = (a * cluster[0], b * cluster[1], c * cluster[2])
+def _constant(grid: Grid) -> tuple[int, int, int]:
+    x, y, z = (e for e in grid if isinstance(e, int))
+    return x, y, z
+
+
+def _grid(extents: dict[str, Extents], cluster: tuple[int, int, int]) -> Grid:
+    ctas, clusters = extents.get("cta"), extents.get("cluster")
+    x, y, z = (n * c for n, c in zip(_three(clusters or (1,)), cluster))
     if ctas is None:
-        return from_clusters or cluster
+        return x, y, z
     grid = _three(ctas)
-    if from_clusters is not None and math.prod(from_clusters) != math.prod(grid):
-        raise LoweringError(f"cta_id has extents {list(ctas)} but clusters of {list(cluster)} make {list(from_clusters)}")
+    if clusters is not None and _differ(grid, (x, y, z)):
+        raise LoweringError(f"cta_id has extents {list(ctas)} but clusters of {list(cluster)} make {[x, y, z]}")
     for axis, g, c in zip("xyz", grid, cluster):
-        if g % c:
+        if isinstance(g, int) and g % c:
             raise LoweringError(f"the grid's {axis} extent {g} is not a multiple of the cluster's {c}")
     return grid
+
+
+def _differ(a: Grid, b: Grid) -> bool:
+    """Whether two grids certainly have different numbers of CTAs."""
+    counts = [math.prod(e for e in grid if isinstance(e, int)) for grid in (a, b)]
+    return all(isinstance(e, int) for e in (*a, *b)) and counts[0] != counts[1]
 
 
 def _block(extents: dict[tuple[str, str], tuple[int, ...]]) -> tuple[int, int, int]:
@@ -129,7 +161,7 @@ def _block(extents: dict[tuple[str, str], tuple[int, ...]]) -> tuple[int, int, i
     counts: dict[str, int] = {}
     shape: tuple[int, int, int] | None = None
     if (found := extents.get(("cta", "thread"))) is not None:
-        shape = _three(found)
+        shape = _constant(_three(found))
         counts["thread_id"] = math.prod(shape)
     if (found := extents.get(("cta", "warp"))) is not None:
         counts["warp_id"] = math.prod(found) * WARP

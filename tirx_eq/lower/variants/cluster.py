@@ -134,9 +134,9 @@ def price_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 CLUSTER_COPIES = (
     Variant("ClusterCopy", ("bytes",), price_cluster_copy, emit_cluster_copy, ("vec_len",), equation=spread_equation),
-    Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask"),
+    Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask", "oob"),
             equation=shared_load_equation, shares=tensor_maps_of),
-    Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask"),
+    Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask", "oob"),
             equation=shared_load_equation, shares=tensor_maps_of),
     Variant("PeerCopy", ("bytes",), price_bulk, emit_bulk, ("mbar", "remote_cta_id"), equation=peer_equation),
     Variant("PeerStore", ("bytes",), price_remote_store, emit_remote_store, ("mbar", "remote_cta_id"), equation=peer_equation),

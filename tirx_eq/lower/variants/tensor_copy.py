@@ -96,6 +96,7 @@ def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 ASYNC_COPIES = (
     Variant("AsyncCopy", ("bytes",), price_async_copy, emit_async_copy, ("vec_len",)),
-    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group"), shares=tensor_maps_of),
-    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group",), shares=tensor_maps_of),
-)
+    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group", "oob"),
+            shares=tensor_maps_of),
+    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group", "oob"), shares=tensor_maps_of),
+)  # fmt: skip
