@@ -18,6 +18,8 @@ from . import encode, extract
 from .branches import forget as forget_branches
 from .branches import with_branches
 from .cost import DEFAULT, CostTable
+from .directed.direct import direct
+from .directed.plain import plain
 from .encode import WIDE, Encoder, TooBig
 from .joint import solve_under
 from .linear import Form
@@ -162,9 +164,19 @@ class _Batch:
         return memo[numbers[-1]]
 
     def solve(self, budget: Budget) -> None:
-        """Run the e-graph on the pieces not known yet and remember the results."""
-        if not self.jobs:
-            return
+        """Find the terms of the pieces not known yet, those that can't be constructed in the e-graph, and remember them."""
+        if self.costs == DEFAULT and not self.optimal:
+            for piece in list(self.jobs):
+                constructed = direct(piece)
+                if constructed is not None:
+                    _memo[piece, self.context] = constructed, ()
+                    del self.jobs[piece]
+        if self.jobs:
+            self._saturate(budget)
+        while len(_memo) > MEMO_SIZE:
+            _memo.popitem(last=False)
+
+    def _saturate(self, budget: Budget) -> None:
         encoder = Encoder()
         roots = [_load(piece, encoder) for piece in self.jobs]
         done = saturate(encoder, roots, budget, strength=self.optimal)
@@ -175,8 +187,6 @@ class _Batch:
         for piece, root, choice in zip(self.jobs, wanted, picked):
             term = extract.build(root, choice, encode.decode, {} if self.optimal else memo)
             _memo[piece, self.context] = term, done.fired
-        while len(_memo) > MEMO_SIZE:
-            _memo.popitem(last=False)
 
     def finish(self, i: int, checked: bool) -> Simplified:
         """The result for row ``i``: the cheapest of its forms that is no dearer than the row and, if asked, proved equal."""
@@ -214,7 +224,7 @@ class _Batch:
             known = _memo.get((part.piece, self.context))
             names = [back[v] for v in part.variables]
             if known is None:
-                value = _plain(part.piece, names)
+                value = (field(part.piece, names[0]) if names else None) or plain(part.piece, names)
             else:
                 value = _rename(known[0], names)
                 steps.extend(known[1])
@@ -285,25 +295,6 @@ def _load(piece: Piece, encoder: Encoder) -> int:
         else:
             nodes.append(encoder.node(op, *[nodes[a] for a in key[1:]]))
     return nodes[-1]
-
-
-def _plain(piece: Piece, names: list[str]) -> Term:
-    """The term of a piece that the e-graph was not asked about."""
-    known = field(piece, names[0]) if names else None
-    if known is not None:
-        return known
-    out: list[Term] = []
-    for key in piece:
-        op = key[0]
-        if op == "V":
-            out.append(names[key[1]])
-        elif op == "K":
-            out.append(key[1])
-        elif op[-1] == "K":
-            out.append(encode.decode(op, (out[key[1]], key[2])))
-        else:
-            out.append(encode.decode(op, tuple([out[a] for a in key[1:]])))
-    return out[-1]
 
 
 def _rename(term: Term, names: list[str]) -> Term:
