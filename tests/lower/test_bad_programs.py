@@ -53,6 +53,9 @@ BAD = {
     # memory
     "shared memory": (plain('s = Tx.alloc_shared((120000,), "float16")'),
                       "the kernel needs 240000 bytes of shared memory; a CTA has 232448: 's' ends beyond"),
+    "a view beyond its storage": (plain('s = Tx.alloc_shared((64,), "float16")\nv = Tx.decl_buffer((8, 8), "float16", data=s.data, '
+                                        'scope="shared", layout=TileLayout(S[(8, 8):(9, 1)]))\nv[tid % 8, 0] = A[0, 0]'),
+                                  "buffer 'v' reaches 142 bytes into 's', which has 128"),
     "a region outside": (plain("Tx.cta.copy(B[:, :], A[32:96, :])"), r"slice of 'A', dimension 0: \[32:96\] is out of bounds .extent 64."),
     "an element outside": (plain("B[tid % 64, 0] = A[tid, 0]"), "a load of 'A': index 64 of dimension 0 is outside of 0..63 in thread 64"),
     "a store outside": (plain("if tid >= 64:\n    B[tid - 65, 0] = A[0, 0]"), "a store of 'B': index -1 of dimension 0 is outside of 0..63 in thread 64"),

@@ -144,8 +144,10 @@ COLLECTIVE = "Tx.ptx.tcgen05.wait.ld()"
         ("x: Tx.int32 = 0\nwhile x < 4 + t:\n    {c}\n    x = x + 1", False),
         ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif x == 0:\n    {c}", False),
         ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif t >= 32:\n    if x == 0:\n        {c}", True),
-        ("x: Tx.int32 = A[0]\nif x == 0:\n    {c}", False),
-        ("for k in Tx.serial(A[0]):\n    {c}", False),
+        ("x: Tx.int32 = A[t]\nif x == 0:\n    {c}", False),
+        ("x: Tx.int32 = A[0]\nif x == 0:\n    {c}", True),
+        ("for k in Tx.serial(A[t]):\n    {c}", False),
+        ("for k in Tx.serial(A[0]):\n    {c}", True),
         ("for k in Tx.serial(7):\n    if k > 3:\n        {c}", True),
         ("x: Tx.int32 = 0\nfor k in Tx.serial(7):\n    if t == k:\n        continue\n    x = x + 1\nif x > 3:\n    {c}", False),
     ],
@@ -157,6 +159,28 @@ def test_which_threads_reach_an_instruction_for_whole_warps(text, good):
     else:
         with pytest.raises(LoweringError, match="whole warps"):
             compile_function(func)
+
+
+@pytest.mark.parametrize("row", [33, 36, 40])
+def test_rows_with_gaps_in_a_pool(row):
+    """A pool makes room for what the layout spans, not only for the elements."""
+    func = kernel(f"""
+t = Tx.thread_id([64])
+pool = Tx.SMEMPool()
+s = pool.alloc((32, 32), "int32", layout=TileLayout(S[(32, 32) : ({row}, 1)]))
+last = pool.alloc((4,), "int32")
+pool.commit()
+Tx.cta.copy(s[:, :], A[:, :])
+if t < 4:
+    last[t] = -1
+Tx.cuda.cta_sync()
+for k in Tx.serial(16):
+    C[(t + k * 64) // 32, t % 32] = s[t % 32, (t + k * 64) // 32]
+""", 'A: Tx.Buffer((32, 32), "int32"), C: Tx.Buffer((32, 32), "int32")')  # fmt: skip
+    a = np.arange(1024, dtype=np.int32).reshape(32, 32)
+    found = compile_function(func).simulate(a, np.zeros_like(a))
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["C"], a.T)
 
 
 def facts_at_the_store(text: str):
@@ -199,7 +223,13 @@ def test_intervals(text, low, high):
         ("x: Tx.int32 = t\nC[t] = x", False),
         ("x: Tx.int32 = t // 64\nC[t] = x", True),
         ("x: Tx.int32 = 0\nif t == 5:\n    x = 1\nC[t] = x", False),
-        ("x: Tx.int32 = 0\nif A[0] == 5:\n    x = 1\nC[t] = x", False),
+        ("x: Tx.int32 = 0\nif A[0] == 5:\n    x = 1\nC[t] = x", True),  # nothing stores to A: all threads load the same
+        ("x: Tx.int32 = A[3]\nC[t] = A[x % 64]", True),
+        ("x: Tx.int32 = 0\nif A[t] == 5:\n    x = 1\nC[t] = x", False),
+        ("A[t] = t\nx: Tx.int32 = A[0]\nC[t] = x", False),
+        ("x: Tx.int32 = C[0]\nC[t] = x", False),
+        ("Tx.cta.copy(A[:], C[:])\nx: Tx.int32 = A[0]\nC[t] = x", False),
+        ("Tx.cuda.atomic_add(Tx.address_of(A[0]), 1)\nx: Tx.int32 = A[0]\nC[t] = x", False),
         ("x: Tx.int32 = 0\nfor k in Tx.serial(9):\n    x = x + k\nC[t] = x", True),
         ("x: Tx.int32 = 0\nfor k in Tx.serial(t):\n    x = x + 1\nC[t] = x", False),
     ],

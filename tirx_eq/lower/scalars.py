@@ -101,13 +101,15 @@ class Scalars:
     """Facts about a function's scalars.
 
     A scalar is a local buffer of one bool, or 32- or 64-bit integer, that is only loaded and stored; it is known by the
-    ``data`` variable of its buffer.
+    ``data`` variable of its buffer.  Threads that load the same element of an array that the kernel doesn't change hold the
+    same value (arrays don't overlap: each parameter is the only way to its memory).
     """
 
     def __init__(self, func: PrimFunc, launch: Launch) -> None:
         self.func = func
         self.launch = launch
         self.tracked: dict[Var, Buffer] = {}
+        self._unchanged: frozenset[Var] = frozenset()
         self._before: dict[int, Facts] = {}
         self._heads: dict[int, Facts] = {}
         self._written: dict[int, frozenset[Var]] = {}
@@ -172,6 +174,7 @@ class Scalars:
         """Find the scalars and the program's constants; False if a statement stands at two places of the function."""
         views: dict[Var, set[int]] = {}
         escaped: set[Var] = set()
+        changed: set[Var] = set()
         count: dict[int, int] = {}
 
         def statements(s: Any) -> None:
@@ -186,18 +189,25 @@ class Scalars:
                 views.setdefault(node.buffer.data, set()).add(id(node.buffer))
             if isinstance(node, Call) and node.op.name == "tirx.address_of" and isinstance(node.args[0], BufferLoad):
                 escaped.add(node.args[0].buffer.data)
+                changed.add(node.args[0].buffer.data)
+            if isinstance(node, BufferStore):
+                changed.add(node.buffer.data)
             if isinstance(node, TilePrimitiveCall):
                 escaped.update(r.buffer.data for r in node.regions())
+                changed.update(r.buffer.data for r in node.dsts)
             if isinstance(node, IntImm):
                 constants.update((node.value - 1, node.value, node.value + 1))
             if isinstance(node, Call):
-                escaped.update(a.data for a in node.args if isinstance(a, Buffer))
+                passed = {a.data for a in node.args if isinstance(a, Buffer)}
+                escaped.update(passed)
+                changed.update(passed)
 
         post_order_visit(func.body, look)
         statements(func.body)
         for data in list(self.tracked):
             if data in escaped or len(views[data]) > 1:
                 del self.tracked[data]
+        self._unchanged = frozenset(b.data for b in func.buffer_map.values()) - changed
         once = all(n == 1 for n in count.values())
         if not once:
             self.tracked.clear()
@@ -249,7 +259,7 @@ class Scalars:
             def look(node: Any) -> None:
                 nonlocal unknown
                 if isinstance(node, BufferLoad):
-                    unknown = unknown or node.buffer.data not in self.tracked
+                    unknown = unknown or not (node.buffer.data in self.tracked or node.buffer.data in self._unchanged)
                     if node.buffer.data in self.tracked:
                         sources[node] = node.buffer.data
                 elif isinstance(node, Var):

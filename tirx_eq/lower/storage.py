@@ -205,6 +205,8 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
                 storage.roots[buffer.data] = _tmem_root(buffer, span)
             else:
                 storage.roots[buffer.data] = _cluster_root(buffer, storage, collect.bound.get(buffer.data), span)
+    for buffer, span in collect.views:
+        _check_view(buffer, storage.roots[buffer.data], span)
     storage.shared_bytes = end
     _make_unique(storage)
     if limit is not None and end > limit:
@@ -280,6 +282,15 @@ def _bytes(buffer: Buffer) -> int:
     elements = math.prod(const_shape(buffer)) if buffer.layout is None else int(buffer.layout.storage().span("m"))
     offset = buffer.elem_offset.value if isinstance(buffer.elem_offset, IntImm) else 0
     return -(-(elements + offset) * dt.storage_bits(buffer.dtype) // 8)
+
+
+def _check_view(buffer: Buffer, root: Root, span: Span | None) -> None:
+    """Raise LoweringError for a buffer that reaches beyond its storage."""
+    known = root.space in ("shared", "local") and root.size and buffer.const_shape() is not None and not buffer.strides
+    if known and _bytes(buffer) > root.size:
+        raise LoweringError(
+            f"buffer '{buffer.name}' reaches {_bytes(buffer)} bytes into '{root.name}', which has {root.size}", span=span
+        )
 
 
 def _shared_align(buffer: Buffer) -> int:

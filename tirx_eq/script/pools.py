@@ -29,6 +29,14 @@ def _size(shape: Any) -> int:
     return prod(int(e) for e in extents)
 
 
+def _span(buffer: Buffer) -> int:
+    """Elements from the first to the last that the buffer has: more than its shape says where its layout leaves gaps."""
+    if buffer.strides:
+        return 1 + sum((int(e) - 1) * int(s) for e, s in zip(buffer.shape, buffer.strides))  # type: ignore[call-overload]
+    fixed = buffer.layout is not None and not layouts.is_open(buffer.layout) and buffer.layout.is_constant()
+    return int(buffer.layout.storage().span("m")) if fixed else 0
+
+
 @meta_class
 class SMEMPool:
     """Allocates in dynamic shared memory; ``offset`` is the next free byte.
@@ -64,7 +72,7 @@ class SMEMPool:
             shape, dtype, data=self.ptr, strides=strides, byte_offset=self.offset, scope=scope, align=align,
             layout=layout,
         )  # fmt: skip
-        self.offset += (_size(shape) * dt.storage_bits(dtype_name(dtype)) + 7) // 8
+        self.offset += (max(_size(shape), _span(made)) * dt.storage_bits(dtype_name(dtype)) + 7) // 8
         if self.owns_buffer:
             self.max_offset = max(self.max_offset, self.offset)
         return made
