@@ -16,6 +16,7 @@ from .witnesses_cluster import CLUSTER_WITNESSES
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL, UNEQUAL_PRODUCTS
 from .witnesses_scaled import SCALED_WITNESSES
+from .witnesses_scratch import SCRATCH_WITNESSES
 from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
 from .witnesses_tmem_factor import TMEM_FACTOR_WITNESSES
 
@@ -285,6 +286,7 @@ WITNESSES = {
 }  # fmt: skip
 
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES | TMEM_FACTOR_WITNESSES)
+WITNESSES.update(SCRATCH_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES)
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL.items()})

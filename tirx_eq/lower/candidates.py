@@ -187,8 +187,8 @@ class Facts:
 _CONFIG_OF = {"bytes": "vec_len", "lanes": "vec_len"}
 
 
-def choose(contexts: Sequence[CallContext]) -> list[Choice]:
-    """The cheapest lowering of every call of a kernel.
+def choose(contexts: Sequence[CallContext], without: frozenset[str] = frozenset()) -> list[Choice]:
+    """The cheapest lowering of every call of a kernel, with no variant of ``without`` (nodes) where there is another.
 
     Raises LoweringError for a call without candidates, naming the failing condition of every variant, or an unknown or
     failing ``dispatch``.
@@ -210,6 +210,7 @@ def choose(contexts: Sequence[CallContext]) -> list[Choice]:
         tables["holds-at"] += [(c.index, n, v) for (n, v), reason in facts.holds_at.items() if reason is None]
     found = _saturate(tables)
     legal = [_candidates(c, found.get(c.index, []), rejected[c.index]) for c in contexts]
+    legal = [[k for k in ks if k.node not in without] or ks for ks in legal]
     return [
         Choice(c, ks[k], tuple(ks), rejected[c.index]) for c, ks, k in zip(contexts, legal, _select(contexts, legal))
     ]

@@ -121,7 +121,7 @@ class CallContext:
     """All that conditions, prices and emitters of a call may look at.
 
     ``environment`` gives the values of scope ids and bound variables in terms of hardware coordinates and loop variables;
-    ``ranges`` the inclusive ranges of those.
+    ``ranges`` the inclusive ranges of those.  ``looped``: the call may be executed more than once.
     """
 
     index: int
@@ -134,6 +134,7 @@ class CallContext:
     environment: dict[Var, Expr] = field(repr=False)
     ranges: dict[Var, tuple[int, int]] = field(repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what conditions have worked out
+    looped: bool = False
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """What ``compute`` gives, computed when first asked for under ``key``: conditions, prices and emitters share it."""
@@ -212,7 +213,7 @@ class CallContext:
 
 def call_context(
     index: int, call: TilePrimitiveCall, active: Active, launch: Launch, storage: Storage, target: str,
-    environment: Mapping[Var, Expr], ranges: Mapping[Var, tuple[int, int]],
+    environment: Mapping[Var, Expr], ranges: Mapping[Var, tuple[int, int]], looped: bool = False,
 ) -> CallContext:  # fmt: skip
     """The context of ``call``; region minima are resolved in ``environment`` already."""
     operands: dict[str, Operand] = {}
@@ -222,7 +223,7 @@ def call_context(
             region = _folded(substitute(arg, environment))
             operands[name] = Operand(name, region, storage.root(arg.buffer), storage)
     return CallContext(
-        index, call, operands, active, launch, storage, target, dict(environment), dict(ranges)
+        index, call, operands, active, launch, storage, target, dict(environment), dict(ranges), looped=looped
     )
 
 

@@ -27,11 +27,12 @@ from .code.intrinsics import constant
 from .code.values import ptx_type
 from .indices import Indices
 from .program import Block, Box, Instruction, replace_calls, walk
+from .sharing.scratch import fits, place_scratch
 from .sharing.threads import Launch, find_launch
 from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, plan
-from .variants import VARIANTS
+from .variants import OWN_SCRATCH, VARIANTS
 
 #: Config keys that mean something to the compiler whatever the variant.
 COMMON_CONFIG = frozenset(("dispatch",))
@@ -113,6 +114,10 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     choices = choose(lowerer.contexts)
     clock.lap("choice")
     bodies = {k.context.index: _emit(k) for k in choices}
+    if not fits(bodies, storage):  # calls share the scratch then, and wait for each other
+        choices = choose(lowerer.contexts, without=OWN_SCRATCH)
+        bodies = {k.context.index: _emit(k) for k in choices}
+    bodies = place_scratch(bodies, storage)
     check_tensor_memory(func, lowerer.contexts)
     check_barriers(func, storage)
     check_all_arrive(lowerer.syncs)

@@ -21,6 +21,7 @@ class Machine:
     tmem_bytes: float = 57.0  # bytes per cycle and warp for tcgen05.ld (B300 bench notes; one source)
     mma_f16: float = 8192.0  # dense f16 FLOP per cycle
     convert: float = 16.0  # lanes of cvt per cycle and sub-partition
+    barrier: float = 16.0  # threads that arrive at a barrier of the CTA per cycle (the guide, on __syncthreads)
     special: float = 4.0  # lanes of ex2, lg2, rcp, rsqrt per cycle and sub-partition (16 per SM)
 
 
@@ -47,7 +48,7 @@ class Price:
     ``issue``: warp instructions of one warp; ``warps``: warps that execute them; ``wavefronts``: shared-memory cycles;
     ``sectors``: 32-byte pieces of global memory; ``tmem``: bytes through the tensor-memory port of a warp; ``tensor``:
     tensor-core cycles; ``converts``: lanes converted per warp; ``special``: lanes through the special function
-    unit per warp; ``registers``: temporaries alive at once in a thread.
+    unit per warp; ``barriers``: threads that arrive at barriers; ``registers``: temporaries alive at once in a thread.
     """
 
     issue: float = 0
@@ -58,6 +59,7 @@ class Price:
     tensor: float = 0
     converts: float = 0
     special: float = 0
+    barriers: float = 0
     registers: int = 0
 
     def cycles(self, machine: Machine = B200) -> float:
@@ -71,6 +73,7 @@ class Price:
             + self.tensor
             + self.converts * rounds / machine.convert
             + self.special * rounds / machine.special
+            + self.barriers / machine.barrier
             + self.registers / 1024
         )
 

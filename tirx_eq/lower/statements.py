@@ -45,7 +45,7 @@ from ..ir import (
     substitute,
 )  # fmt: skip
 from ..ir import dtype as dt
-from ..ir.index_ir import dtype_range
+from ..ir.index_ir import IndexScope, dtype_range
 from ..ir.node import replace as replace_node
 from ..prove.validate import validate
 from .checks.barriers import Sync
@@ -88,7 +88,7 @@ class Place:
 
     ``facts`` are those about scalars in registers; ``snapshots`` gives for some of them an expression that has the
     scalar's present value and keeps it; ``pending`` are definitions that must come before the statement.  ``unrolled`` says
-    that the innermost loop is an unrolled one with jumps.
+    that the innermost loop is an unrolled one with jumps, ``looped`` that the statement may be executed more than once.
     """
 
     environment: dict[Var, Expr]
@@ -98,6 +98,7 @@ class Place:
     snapshots: dict[Var, Expr] = field(default_factory=dict)
     pending: list[Node] = field(default_factory=list)
     unrolled: bool = False
+    looped: bool = False
 
 
 class Lowerer:
@@ -197,10 +198,7 @@ class Lowerer:
         call = replace(call, args=tuple(replace_reads(a, lambda read: self._snapshot(read, place)) for a in call.args))
 
         def aligned(offset: Expr, to: int) -> bool:
-            scope = new_scope()
-            self.launch.declare(scope)
-            for var, limits in place.ranges.items():
-                scope.name(var, limits)
+            scope = self._scope(place)
             return validate(("mod", scope.term(offset), to), 0, scope.ranges).status == "equal"
 
         def fresh(dtype: str) -> Root:
@@ -238,15 +236,25 @@ class Lowerer:
         """A cluster root with its rank resolved, which must not certainly lie outside of the cluster."""
         assert root.address is not None
         rank = self.resolve(root.address, place)
-        scope = new_scope()
-        self.launch.declare(scope)
-        for var, limits in place.ranges.items():
-            scope.name(var, limits)
-        low, high = bounds(scope.term(rank), scope.ranges)
+        low, high = self._limits(rank, place)
         size = math.prod(self.launch.cluster)
         if low >= size or high < 0:
             raise LoweringError(f"'{root.name}' of CTA {max(low, high)} is named, but a cluster has {size} CTAs")
         return replace(root, address=rank)
+
+    def _limits(self, e: Expr, place: Place) -> tuple[int, int]:
+        """The least and the greatest value that an index expression may have here."""
+        scope = self._scope(place)
+        low, high = bounds(scope.term(e), scope.ranges)
+        return int(low), int(high)
+
+    def _scope(self, place: Place) -> IndexScope:
+        """An index scope that knows the ranges of this place."""
+        scope = new_scope()
+        self.launch.declare(scope)
+        for var, limits in place.ranges.items():
+            scope.name(var, limits)
+        return scope
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -321,6 +329,9 @@ class Lowerer:
         if call.op.name in _ALL_ARRIVE:
             a = place.active
             self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent or a.left_apart()), s.span))
+        if call.op.name in _NAMED_BARRIERS:
+            low, high = self._limits(const(resolved.args[0]), place)
+            self.storage.barriers |= frozenset(range(max(0, low), min(15, high) + 1))
         template = TEMPLATES.get(call.op.name)
         aligned = template.aligned if template is not None else call.op.name == "tirx.cuda.cluster_sync"
         if aligned and not place.active.whole(32):
@@ -402,7 +413,7 @@ class Lowerer:
             agreed = agree(fact.classes, place.active)
             active = active.knowing(s.loop_var) if agreed else replace(active, data_dependent=True)
         inner = self._inside(place, s.body, active, self.scalars.written(s))
-        inner.unrolled = False
+        inner.unrolled, inner.looped = False, True
         limits = dtype_range(s.loop_var.dtype) if fact is None else (fact.low, fact.high)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
@@ -437,7 +448,7 @@ class Lowerer:
         head = tuple(test.pending)
         test.active = self._remaining(s, test)
         inner = self._inside(test, s.body, narrow(test.active, condition, self.launch))
-        inner.unrolled = False
+        inner.unrolled, inner.looped = False, True
         returned = len(self.returned)
         body = self.block(s.body, inner)
         self._after_loop(place, returned)
@@ -489,7 +500,8 @@ class Lowerer:
             if region.const_extents() is None:
                 raise LoweringError(f"the extents of the region of '{region.buffer.name}' must be constant")
         context = call_context(
-            len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges
+            len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
+            place.looped,
         )
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
@@ -497,11 +509,16 @@ class Lowerer:
 
 #: Barriers for which all threads of the CTA must arrive.
 _ALL_ARRIVE = frozenset(("tirx.cuda.cta_sync", "tirx.cuda.cluster_sync"))
+#: Calls whose first argument is the number of a barrier.
+_NAMED_BARRIERS = frozenset(
+    ("tirx.cuda.warpgroup_sync", "tirx.ptx.bar_sync", "tirx.ptx.barrier_sync", "tirx.ptx.bar_arrive")
+)
 
 
 def _inner(place: Place, active: Active) -> Place:
     return Place(
-        dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots), unrolled=place.unrolled
+        dict(place.environment), dict(place.ranges), active, place.facts, dict(place.snapshots), unrolled=place.unrolled,
+        looped=place.looped,
     )
 
 

@@ -42,7 +42,8 @@ class Root:
     ``space``: ``global`` (a pointer parameter), ``shared``, ``cluster`` (shared memory of the CTA of the cluster whose rank
     is ``address``), ``local`` (registers) or ``tmem`` (at ``address``).  ``offset`` is its byte offset in the CTA's shared
     memory; ``size`` its bytes (per thread for ``local``, 0 if unknown); ``align`` the alignment of its start in bytes;
-    ``word_bits`` the width of one register of a local root.
+    ``word_bits`` the width of one register of a local root.  ``scratch`` marks shared memory that a lowering takes for
+    itself: ``common`` to several calls, or one call's ``own``; it gets its place when the lowerings are chosen.
     """
 
     space: str
@@ -52,14 +53,16 @@ class Root:
     align: int = 16
     word_bits: int = 32
     address: Expr | None = field(default=None, compare=False)
+    scratch: str = ""
 
 
 @dataclass
 class Storage:
-    """The roots of a kernel's buffers, and how much shared memory they take (bytes)."""
+    """The roots of a kernel's buffers, how much shared memory they take (bytes), and the named barriers that it may use."""
 
     roots: dict[Var, Root] = field(default_factory=dict)
     shared_bytes: int = 0
+    barriers: frozenset[int] = frozenset()
 
     def root(self, buffer: Buffer) -> Root:
         found = self.roots.get(buffer.data)

@@ -46,7 +46,7 @@ def _share(c: CallContext) -> str | None:
 
 
 @holds("the result goes where it is held")
-def _result(c: CallContext) -> str | None:
+def result_place(c: CallContext) -> str | None:
     """To registers of the threads that have it, or to memory by one thread."""
     share = register_share(c)
     if isinstance(share, str):

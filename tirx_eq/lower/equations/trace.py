@@ -14,6 +14,7 @@ from ..code.accesses import access_bytes
 from ..context import CallContext, Operand
 from ..program import Block, If, Index, Instruction, Memory, Store, Temp, Word
 from .movement import Points
+from .scratch import Scratch
 from .symbols import (
     BITS,
     FLOATS,
@@ -67,6 +68,10 @@ class ValueTrace:
     predicates: dict[Temp, Array] = field(default_factory=dict)
     written: list[tuple[str, Array, Sym, Array]] = field(default_factory=list)
     scalars: dict[str, Any] = field(default_factory=dict)
+    scratch: Scratch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scratch = Scratch(self.c.op, self.points.threads)
 
     @property
     def threads(self) -> Array:
@@ -184,6 +189,13 @@ class ValueTrace:
     def load(self, i: Instruction, parts: list[str]) -> None:
         at = i.operands[1]
         assert isinstance(at, Memory)
+        if at.root.scratch:
+            for register, first, _ in _pieces(parts, i.operands[0]):
+                found = self.scratch.load(at.root, self.points.of(at.offset) + first, self.mask)
+                (kind,) = (k for k in found if k != "wide")
+                fmt, grid, tag, kept = kind
+                self.registers[register] = [Sym(found[kind], fmt, grid, tag, found.get("wide"), kept)]
+            return
         dtype = self.dtype_at(at.root.name)
         bits = dt.storage_bits(dtype)
         unit = unit_bits(bits)
@@ -195,6 +207,16 @@ class ValueTrace:
     def store(self, i: Instruction, parts: list[str]) -> None:
         at = i.operands[0]
         assert isinstance(at, Memory)
+        if at.root.scratch:
+            ((register, _, width),) = _pieces(parts, i.operands[1])
+            value = self.read(register)[0]
+            if BITS[value.fmt] != 8 * width:
+                self._unknown(f"a value of {BITS[value.fmt]} bits in {width} bytes of scratch")
+            r = np.broadcast_to(value.r, (2, self.points.threads))
+            wide = {} if value.wide is None else {"wide": np.broadcast_to(value.wide, (2, self.points.threads))}
+            kind = (value.fmt, value.grid, value.tag, value.kept)
+            self.scratch.store(at.root, self.points.of(at.offset), {kind: r, **wide}, self.mask)
+            return
         target = next(o for o in self.regions if o.root.name == at.root.name)
         unit = unit_bits(target.bits)
         offset = self.points.of(at.offset)
@@ -203,6 +225,10 @@ class ValueTrace:
             for j in range(0, 8 * width, target.bits):
                 place = (offset + first) * (8 // unit) + j // unit
                 self.written.append((at.root.name, place, lanes[j // target.bits], self.mask))
+
+    def barrier(self, i: Instruction, parts: list[str]) -> None:
+        first = i.operands[0]
+        self.scratch.barrier(i, self.mask, self.points.of(first.expr) if isinstance(first, Index) else None)
 
     # -- moves -----------------------------------------------------------------------------------------------------
 
@@ -428,6 +454,6 @@ _STEPS: dict[str, Callable[[ValueTrace, Instruction, list[str]], None]] = {
     "ld": ValueTrace.load, "st": ValueTrace.store, "mov": ValueTrace.move, "shr": ValueTrace.shift_right,
     "shl": ValueTrace.shift_left, "and": ValueTrace.keep_low, "or": ValueTrace.join, "bfi": ValueTrace.insert,
     "cvt": ValueTrace.convert, "shfl": ValueTrace.shuffle, "setp": ValueTrace.compare, "mma": ValueTrace.multiply,
-    "selp": ValueTrace.select,
+    "selp": ValueTrace.select, "bar": ValueTrace.barrier,
     **dict.fromkeys(_OPERATIONS, ValueTrace.arithmetic),
 }  # fmt: skip

@@ -114,6 +114,7 @@ def _check(c: CallContext, block: Block, points: Points, rounds: bool) -> tuple[
     meaning = _Meaning(c, points, rounds)
     trace = ValueTrace(c, points, regions_of(c), c.active.mask.copy(), meaning.owner)
     trace.run(block)
+    trace.scratch.finish(c.active.mask)
     if (wrong := meaning.scalars_differ(trace)) is not None:
         return (wrong, {}), 0
     wanted = meaning.destination()

@@ -50,18 +50,28 @@ def rows_of(c: CallContext) -> Array:
 @dataclass(frozen=True, eq=False)
 class RegisterShare:
     """A reduction of registers: ``groups[g]`` are the bytes that every thread combines for its g-th row, ``rows[t, g]`` that
-    row's number, ``flips`` the lane bits over which the parts are combined; ``copies``: thread bits that leave all rows alike.
+    row's number, ``flips`` the lane bits over which the parts are combined, ``cross`` those of the warp's number;
+    ``copies``: thread bits that leave all rows alike.
     """
 
     threads: Array
     groups: tuple[tuple[int, ...], ...]
     rows: Array
     flips: tuple[int, ...]
+    cross: tuple[int, ...]
     copies: int
 
 
 def register_share(c: CallContext) -> RegisterShare | str:
     """How a source in registers is reduced, or why it can't be by shuffles within warps."""
+    share = spread_share(c)
+    if isinstance(share, RegisterShare) and share.cross:
+        return f"rows are spread over threads {share.cross[0]} apart, which are in different warps"
+    return share
+
+
+def spread_share(c: CallContext) -> RegisterShare | str:
+    """How the rows of a source in registers are spread over threads, of several warps too, or why that isn't regular."""
     return c.once("share", lambda: _register_share(c))
 
 
@@ -91,20 +101,19 @@ def _register_share(c: CallContext) -> RegisterShare | str:
     if not all((row[:, s] == row[:, s[:1]]).all() for s in slots):
         return "threads hold different parts of their rows"
     rows = np.stack([row[:, s[0]] for s in slots], axis=1)
-    found = _flips(threads, rows, elements, scope)
-    if isinstance(found, str):
-        return found
-    flips, copies = found
-    if (reason := _incomplete(threads, elements, slots, rows, flips, members)) is not None:
+    flips, cross, copies = _flips(threads, rows, elements, scope)
+    if (reason := _incomplete(threads, elements, slots, rows, (*flips, *cross), members)) is not None:
         return reason
     groups = tuple(tuple(int(byte[0, k]) for k in s) for s in slots)
-    return RegisterShare(threads, groups, rows, flips, copies)
+    return RegisterShare(threads, groups, rows, flips, cross, copies)
 
 
-def _flips(threads: Array, rows: Array, elements: Array, scope: int) -> tuple[tuple[int, ...], int] | str:
-    """The lane bits over which rows are spread, and the thread bits that change no row."""
+def _flips(threads: Array, rows: Array, elements: Array, scope: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """The lane bits and the warp bits over which rows are spread, and the thread bits that change no row."""
     place = {int(t): k for k, t in enumerate(threads)}
-    flips, copies = [], 0
+    flips: list[int] = []
+    cross: list[int] = []
+    copies = 0
     for bit in range(10):
         if not scope >> bit & 1:
             continue
@@ -116,10 +125,8 @@ def _flips(threads: Array, rows: Array, elements: Array, scope: int) -> tuple[tu
         copies |= 1 << bit
         if (elements[other] == elements).all():
             continue
-        if not WARP_BITS >> bit & 1:
-            return f"rows are spread over threads {1 << bit} apart, which are in different warps"
-        flips.append(1 << bit)
-    return tuple(flips), copies
+        (flips if WARP_BITS >> bit & 1 else cross).append(1 << bit)
+    return tuple(flips), tuple(cross), copies
 
 
 def _incomplete(
@@ -174,19 +181,22 @@ class MemoryShare:
     dealt: bool
 
 
-def memory_share(c: CallContext, group: int) -> MemoryShare | str:
-    """How a source in memory is reduced by groups of lanes, or why it can't be."""
-    key = ("memory share", group)
-    return c.once(key, lambda: _memory_share(c, group))
+def memory_share(c: CallContext, group: int, dealt: bool = False) -> MemoryShare | str:
+    """How a source in memory is reduced by groups of lanes, or why it can't be.
+
+    ``dealt``: rows are dealt out in turn, even if the results are wanted in registers of certain threads.
+    """
+    key = ("memory share", group, dealt)
+    return c.once(key, lambda: _memory_share(c, group, dealt))
 
 
-def _memory_share(c: CallContext, group: int) -> MemoryShare | str:
+def _memory_share(c: CallContext, group: int, dealt: bool) -> MemoryShare | str:
     members = rows_of(c)
     dst = c.outputs[0]
     threads = active_threads(c)
     if members.shape[1] % group:
         return f"rows of {members.shape[1]} elements are not a multiple of {group}"
-    if dst.root.space != "local":
+    if dealt or dst.root.space != "local":
         per_round = c.participants // group
         rounds = -(-len(members) // per_round)
         rank = threads % c.participants

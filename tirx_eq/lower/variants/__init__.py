@@ -12,6 +12,7 @@ from .mma_sync import MMA_SYNC
 from .product_fma import PRODUCTS
 from .redistribute import REDISTRIBUTIONS
 from .reduce import REDUCTIONS
+from .reduce_warps import OWN_SCRATCH, REDUCTIONS_OF_WARPS
 from .spread_copy import SPREAD_COPIES
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
@@ -20,8 +21,9 @@ from .tmem_copy import COPIES_TO_TMEM
 _ALL = (
     *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
     *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS,
+    *REDUCTIONS_OF_WARPS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}
 
-__all__ = ["VARIANTS", "Variant"]
+__all__ = ["OWN_SCRATCH", "VARIANTS", "Variant"]

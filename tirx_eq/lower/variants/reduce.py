@@ -202,9 +202,7 @@ def emit_registers(c: CallContext, way: str) -> Block:
     share = register_share(c)
     assert isinstance(share, RegisterShare)
     code = ReduceCode(c, way)
-    reader = ElementValues(code.src, code.inner, code.nodes, code.dst.root)
-    parts = [[reader.in_register(b) for b in group] for group in share.groups]
-    done = [code.across(code.combine(values), share.flips) for values in parts]
+    done = register_parts(code, share)
     if code.dst.root.space == "local":
         places = result_bytes(c, share)
         assert not isinstance(places, str)
@@ -256,18 +254,12 @@ def emit_memory(c: CallContext, group: int) -> Block:
     share = memory_share(c, group)
     assert isinstance(share, MemoryShare)
     code = ReduceCode(c, "serial")
-    vector = _vector(c, share)
-    reads = share.members.shape[1] // (vector * group)
     flips = [1 << b for b in range(group.bit_length() - 1)]
     lane = c.launch.flat_tid() % group if group > 1 else None
     done = []
     for i in range(share.rows.shape[1]):
         row = _row_expr(c, share, i)
-        values: list[Value] = []
-        for j in range(reads):
-            q = j * group * vector if lane is None else (lane + j * group) * vector
-            values += _read(code, row, q, vector)
-        done.append((row, code.across(code.combine(values), flips)))
+        done.append((row, code.across(part_of_row(code, share, row, lane), flips)))
     if code.dst.root.space == "local":
         places = held_rows(c, share.threads, share.rows)
         assert not isinstance(places, str)
@@ -277,6 +269,23 @@ def emit_memory(c: CallContext, group: int) -> Block:
     for i, (row, value) in enumerate(done):
         code.guarded(_writes(c, share, i), lambda r=row, v=value: code.to_memory(v, code.address(code.dst, r)))  # type: ignore[misc]
     return tuple(code.nodes)
+
+
+def part_of_row(code: ReduceCode, share: MemoryShare, row: Expr, lane: Expr | None) -> Value:
+    """What a thread combines of a row of memory: vectors number ``lane``, and every ``share.group``-th from there on."""
+    vector = _vector(code.c, share)
+    values: list[Value] = []
+    for j in range(share.members.shape[1] // (vector * share.group)):
+        q = j * share.group * vector if lane is None else (lane + j * share.group) * vector
+        values += _read(code, row, q, vector)
+    return code.combine(values)
+
+
+def register_parts(code: ReduceCode, share: RegisterShare) -> list[Value]:
+    """What each thread's warp has of its rows in registers, in all of the warp's lanes."""
+    reader = ElementValues(code.src, code.inner, code.nodes, code.dst.root)
+    parts = [[reader.in_register(b) for b in group] for group in share.groups]
+    return [code.across(code.combine(values), share.flips) for values in parts]
 
 
 def _row_expr(c: CallContext, share: MemoryShare, i: int) -> Expr:
