@@ -24,7 +24,8 @@ if tid == 0:
 """
 
 
-def multicast(mask: str = "cta_mask=15", ctas: int = 4, shared: str = TILE, load: str = "", params: str = ""):
+def multicast(mask: str = "cta_mask=15", ctas: int = 4, shared: str = TILE, load: str = "", params: str = "",
+              call: str = "if tid == 0:\n    Tx.copy_async"):  # fmt: skip
     """Each of four CTAs loads a quarter of a tile for all of them; every CTA writes its copy of the whole tile."""
     rows = 64 // ctas
     part = f"r * {rows} : r * {rows} + {rows}"
@@ -36,8 +37,7 @@ bar = pool.alloc((1,), "uint64", align=8)
 pool.commit()
 {barrier(8192)}
 Tx.cuda.cluster_sync()
-if tid == 0:
-    Tx.copy_async({load})
+{call}({load})
 Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
 Tx.cta.copy(B[r * 64 : r * 64 + 64, :], sh[:, :])
 Tx.cuda.cluster_sync()

@@ -13,8 +13,7 @@ from .cells import PLACES, REGISTERS, SCOPES
 #: What a rule's conditions say of where its operands are.
 _WHERE = {"registers": ("registers", "a thread's registers"), "shared": ("shared memory",), "global": ("global memory",),
           "tensor memory": ("tensor memory",)}  # fmt: skip
-#: Scopes at which an instruction that one thread issues may be called: by that thread, or by a warp that elects one.
-_ONE = ("thread", "warp")
+#: Scopes within a CTA: threads copy together, or elect one that issues the copy.
 _MANY = ("thread", "warp", "warpgroup", "cta")
 
 NO_ENGINE = (
@@ -25,13 +24,14 @@ NO_ENGINE = (
 COPIES = """## copy_async
 
 Bits are moved, so dtypes don't matter but for their size: tensor memory and registers exchange elements of 8, 16 and 32
-bits; the other copies take all.
+bits; the other copies take all.  Tensor copies, bulk copies and those from shared to tensor memory are issued by one thread:
+at wider scopes than a thread's, one lane of the first warp of each unit is elected.
 """
 PRODUCTS = """## gemm_async
 
-Issued by one thread, or by a warp that elects one; for one CTA or a pair.  B is in shared memory, the accumulator in
-tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other dtypes.  Scale factors are in
-tensor memory.  The weight-stationary form is one CTA's.
+Issued by one thread, which a warp, a warpgroup or a CTA that makes the call elects; for one CTA or a pair.  B is in shared
+memory, the accumulator in tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other
+dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one CTA's.
 """
 FRAGMENTS = """
 ## gemm of fragments
@@ -44,7 +44,7 @@ NOT_HERE = {
     "thread": _BY_WARPS, "warp": _BY_WARPS,
     "cta": "a CTA may have several warpgroups, and each would move the same lanes: the call is made at warpgroup scope",
 }  # fmt: skip
-ISSUED_ONCE = "the copy is issued by one thread (or by a warp that elects one), and moves the whole"
+BY_THREADS = "`st.async` stores registers of the thread that executes it"
 NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
 
 
@@ -66,9 +66,7 @@ def _in(p: Premises, which: str, place: str) -> bool:
 
 
 def _scopes(p: Premises) -> tuple[str, ...]:
-    if p.scope is not None:
-        return (p.scope,)
-    return _ONE if "one thread issues" in p.holds else _MANY
+    return _MANY if p.scope is None else (p.scope,)
 
 
 def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
@@ -83,7 +81,7 @@ def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
              for side, other in (("source", "destination"), ("destination", "source"))):  # fmt: skip
         why = NOT_HERE[scope]
     else:
-        why = ISSUED_ONCE
+        why = BY_THREADS
     return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"
 
 

@@ -35,7 +35,8 @@ _PLAIN = (
 )  # fmt: skip
 
 #: Variants whose operands are accessed by the asynchronous proxy, and what completes them.
-_MMA = ("Tcgen05Mma", "Tcgen05MmaTmem", "Tcgen05MmaScaled", "Tcgen05MmaStationary")
+_MMA = ("Tcgen05Mma", "Tcgen05MmaTmem", "Tcgen05MmaScaled", "Tcgen05MmaScaledTmem", "Tcgen05MmaStationary",
+        "Tcgen05MmaStationaryTmem")  # fmt: skip
 _LOADS = ("TensorLoad", "TensorMulticast", "TensorPairLoad")
 _PROXY_READS = (*_MMA, "TmemCopy", "TensorStore", "PeerCopy")
 

@@ -21,17 +21,19 @@ def _one(c: CallContext) -> str | None:
         if c.active.single_thread():
             return None
         return _distinct(c) if c.active.elected else f"it is reached by {c.active.describe()}"
-    # Called by a warp, the instruction is issued by one elected lane.
-    if c.scope == "warp":
-        one = c.active.fits("warp") and len(c.active.warps()) == 1
-        return None if one else f"it is reached by {c.active.describe()}, not by one whole warp"
-    return f"the call is at {c.scope} scope; thread or warp is needed"
+    # Called by a warp, a warpgroup or a CTA, the instruction is issued by one elected lane of the first warp.
+    if not c.active.fits(c.scope) or c.scope == "cluster":
+        return f"it is reached by {c.active.describe()}, not by one whole {c.scope}"
+    return _distinct(c)
 
 
 def _distinct(c: CallContext) -> str | None:
     """Several threads may each issue an instruction of their own, if each has its own output."""
     tid = {r: v for r, v in c.launch.special.items() if r.startswith("tid.")}
     issuers = c.active.issuers()
+    if c.scope != "thread":
+        active = np.flatnonzero(c.active.mask)
+        issuers = [int(t) for t in active[np.unique(active // c.participants, return_index=True)[1]]]
     points = thread_points(c.launch, {r: r for r in tid})
     at = c.lowest() | {tid[r]: p[issuers] for r, p in points.items()}
     for o in c.outputs:

@@ -25,7 +25,7 @@ from ..code.shared import shared_address
 from ..conditions.tmem import TRANSFERS
 from ..context import CallContext, Operand, evaluate_at
 from ..indices import Indices
-from ..program import Block, Box, Define, If, Index, Instruction, Memory, Pointer, Temp, Word
+from ..program import Block, Box, Define, If, Index, Instruction, Memory, Pointer, Temp, Word, walk
 from ..sharing.active import first_of_warps, thread_points
 from .element_names import LANE, SPAN, Names, piece_bytes
 
@@ -66,7 +66,7 @@ def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points
     seen = set()
     for pick in (lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi):
         values: dict[str, Any] = {n: np.int64(pick(lo, hi)) for n, (lo, hi) in scope.ranges.items()}
-        for node in block:
+        for node in walk(block):
             if isinstance(node, Define):  # the address of a tensor-memory buffer: everything is relative to it
                 values[scope.name(node.var)] = np.int64(0)
         values[scope.name(shared_address())] = np.int64(0)
@@ -94,12 +94,14 @@ class Trace:
     def run(self, block: Block) -> None:
         for node in block:
             if isinstance(node, If):
-                assert not isinstance(node.condition, Temp)
                 outer = self.mask
-                self.mask = outer & (self.points.of(node.condition) != 0)
+                if isinstance(node.condition, Temp):  # an elected lane; that it is one, another equation checks
+                    self.mask = outer & np.isin(self.threads, first_of_warps(outer))
+                else:
+                    self.mask = outer & (self.points.of(node.condition) != 0)
                 self.run(node.then)
                 self.mask = outer
-            elif isinstance(node, Instruction):
+            elif isinstance(node, Instruction) and node.opcode != "elect.sync":
                 self._step(node)
 
     @property
@@ -330,7 +332,7 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
     active = np.flatnonzero(c.active.mask)
     total = 0
     for points in points_of(c, block, indices):
-        _uniform(c, (source, target), points.by_var(), active)
+        uniform(c, (source, target), points.by_var(), active)
         if (wrong := _order_in_bytes(source, target, points.by_var(), active)) is not None:
             return wrong
         trace = Trace(c, points, source, target, c.active.mask.copy())
@@ -359,7 +361,7 @@ def _order_in_bytes(source: Operand, target: Operand, variables: Mapping[Var, Ar
     return Verdict("different", "enumeration", counterexample={"element": int(bad[0])}, detail=told)
 
 
-def _uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:
+def uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:
     """Threads that execute a call together must mean the same region."""
     for o in operands if c.participants > 1 else ():
         for d, r in enumerate(o.region.region):

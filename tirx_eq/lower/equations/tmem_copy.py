@@ -58,7 +58,7 @@ def _moved(
     known: dict[object, int] = {}
     found: set[tuple[int, int, int]] = set()
     for node in walk(block):
-        if not isinstance(node, Instruction):
+        if not isinstance(node, Instruction) or node.opcode == "elect.sync":
             continue
         if node.opcode == "mov.b64":
             low, high = (_value(i, indices, values) for i in node.operands[1])  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ from ..program import Block, Word
 from ..scope import new_scope
 from ..sharing.holders import SCOPE_BITS, Held, held
 from ..sharing.work import regions_of, spread_over
-from .movement import Points, _uniform, points_of
+from .movement import Points, points_of, uniform
 from .symbols import (
     BITS,
     FLOATS,
@@ -110,7 +110,7 @@ def rounded_product_equation(c: CallContext, block: Block, indices: Indices) -> 
 def _check(c: CallContext, block: Block, points: Points, rounds: bool) -> tuple[Problem | None, int]:
     dst = c.outputs[0]
     active = np.flatnonzero(c.active.mask)
-    _uniform(c, tuple(o for o in regions_of(c) if o.root.space != "local"), points.by_var(), active)
+    uniform(c, tuple(o for o in regions_of(c) if o.root.space != "local"), points.by_var(), active)
     meaning = _Meaning(c, points, rounds)
     trace = ValueTrace(c, points, regions_of(c), c.active.mask.copy(), meaning.owner)
     trace.run(block)

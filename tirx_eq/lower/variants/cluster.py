@@ -20,6 +20,7 @@ from ..program import Block, Index, Instruction, Memory, Node, Temp, instruction
 from ..storage import at_rank
 from .base import Variant, constant_bytes, word_of
 from .copy import emit_cluster_copy, price_cluster_copy
+from .issue import by_one_thread
 from .tensor_copy import box_of, planned_copies, tensor_maps_of
 
 
@@ -134,10 +135,10 @@ def price_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 CLUSTER_COPIES = (
     Variant("ClusterCopy", ("bytes",), price_cluster_copy, emit_cluster_copy, ("vec_len",), equation=spread_equation),
-    Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask", "oob"),
-            equation=shared_load_equation, shares=tensor_maps_of),
-    Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask", "oob"),
-            equation=shared_load_equation, shares=tensor_maps_of),
-    Variant("PeerCopy", ("bytes",), price_bulk, emit_bulk, ("mbar", "remote_cta_id"), equation=peer_equation),
+    by_one_thread(Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask", "oob"),
+                          equation=shared_load_equation, shares=tensor_maps_of)),
+    by_one_thread(Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask", "oob"),
+                          equation=shared_load_equation, shares=tensor_maps_of)),
+    by_one_thread(Variant("PeerCopy", ("bytes",), price_bulk, emit_bulk, ("mbar", "remote_cta_id"), equation=peer_equation)),
     Variant("PeerStore", ("bytes",), price_remote_store, emit_remote_store, ("mbar", "remote_cta_id"), equation=peer_equation),
 )  # fmt: skip

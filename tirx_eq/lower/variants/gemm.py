@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...errors import LoweringError
@@ -13,8 +14,9 @@ from ..conditions.tmem_place import cells, first_column
 from ..context import CallContext
 from ..equations.mma import matrix_equation, stationary_equation
 from ..machine import B200, Price
-from ..program import Block, If, Index, Node, Operand, Pointer, Temp, instruction
-from .base import Variant
+from ..program import Block, Index, Node, Operand, Pointer, Temp, instruction
+from .base import Equation, Variant
+from .issue import by_one_thread
 from .tmem import tmem_base
 
 
@@ -63,7 +65,7 @@ def emit_mma(c: CallContext, a_in_tmem: bool, form: str = "") -> Block:
     opcode = f"tcgen05.mma{form}.cta_group::{cta_group(c)}.kind::{kind.name}"
     for k, (a, b) in enumerate(zip(left, right)):
         nodes.append(instruction(opcode, at, a, b, idesc, first if k == 0 else yes))
-    return _elected(c, nodes)
+    return tuple(nodes)
 
 
 def _left(c: CallContext, in_tmem: bool, nodes: list[Node]) -> list[Operand]:
@@ -96,7 +98,7 @@ def emit_scaled(c: CallContext, a_in_tmem: bool) -> Block:
         nodes.append(instruction("mov.b32", idesc, scaled_descriptor(c, x, y).encode()))
         scales_at = (Pointer(a_base + x.column), Pointer(b_base + y.column))
         nodes.append(instruction(opcode, at, a, b, idesc, *scales_at, first if k == 0 else yes))
-    return _elected(c, nodes)
+    return tuple(nodes)
 
 
 def _scales(c: CallContext, name: str) -> list[Scales]:
@@ -119,14 +121,6 @@ def _enables(c: CallContext, nodes: list[Node], count: int) -> tuple[Temp, Temp]
     return yes, first
 
 
-def _elected(c: CallContext, nodes: list[Node]) -> Block:
-    """The instructions, issued by one elected lane if a whole warp makes the call."""
-    if c.scope != "warp":
-        return tuple(nodes)
-    elected = Temp("pred")
-    return (instruction("elect.sync", ("|", elected), 0xFFFFFFFF), If(elected, tuple(nodes)))
-
-
 def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
     """Tensor-core cycles, or shared-memory bandwidth for the operands if that is more (128 bytes per cycle)."""
     kind, shape = kind_of(c), mma_shape(c)
@@ -146,23 +140,24 @@ def price_stationary(c: CallContext, a_in_tmem: bool) -> Price:
     return replace(usual, tensor=usual.tensor + fill)
 
 
-def _dense(node: str, a_in_tmem: bool) -> Variant:
-    return Variant(node, (), lambda c, p: price_mma(c, a_in_tmem), lambda c, p: emit_mma(c, a_in_tmem),
-                   ("cta_group", "weight_stationary"), equation=matrix_equation)  # fmt: skip
+def _emit_stationary(c: CallContext, a_in_tmem: bool) -> Block:
+    return emit_mma(c, a_in_tmem, ".ws")
 
 
-def _stationary(node: str, a_in_tmem: bool) -> Variant:
-    return Variant(node, (), lambda c, p: price_stationary(c, a_in_tmem), lambda c, p: emit_mma(c, a_in_tmem, ".ws"),
-                   ("cta_group", "weight_stationary"), equation=stationary_equation)  # fmt: skip
+#: Form of the instruction -> price, program (each of a call, and whether A is in tensor memory), config read, equation.
+_FORMS: dict[str, tuple[Callable[..., Price], Callable[..., Block], tuple[str, ...], Equation]] = {
+    "Scaled": (price_mma, emit_scaled, ("cta_group",), matrix_equation),
+    "": (price_mma, emit_mma, ("cta_group", "weight_stationary"), matrix_equation),
+    "Stationary": (price_stationary, _emit_stationary, ("cta_group", "weight_stationary"), stationary_equation),
+}
 
 
-def _scaled(node: str, a_in_tmem: bool) -> Variant:
-    return Variant(node, (), lambda c, p: price_mma(c, a_in_tmem), lambda c, p: emit_scaled(c, a_in_tmem), ("cta_group",),
-                   equation=matrix_equation)  # fmt: skip
+def _variant(form: str, a_in_tmem: bool) -> Variant:
+    price, emit, config, equation = _FORMS[form]
+    node = f"Tcgen05Mma{form}{'Tmem' if a_in_tmem else ''}"
+    return by_one_thread(
+        Variant(node, (), lambda c, _: price(c, a_in_tmem), lambda c, _: emit(c, a_in_tmem), config, equation=equation)
+    )
 
 
-GEMMS = (
-    _scaled("Tcgen05MmaScaled", False), _scaled("Tcgen05MmaScaledTmem", True),
-    _dense("Tcgen05Mma", False), _dense("Tcgen05MmaTmem", True),
-    _stationary("Tcgen05MmaStationary", False), _stationary("Tcgen05MmaStationaryTmem", True),
-)  # fmt: skip
+GEMMS = tuple(_variant(form, a_in_tmem) for form in _FORMS for a_in_tmem in (False, True))

@@ -13,6 +13,7 @@ from ..machine import Price
 from ..program import Block, Box, If, Memory, Node, instruction
 from .base import Variant
 from .copy import price_memory_copy, vector_steps
+from .issue import by_one_thread
 
 MAP_BYTES = 128  # of a CUtensorMap
 
@@ -96,7 +97,8 @@ def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 ASYNC_COPIES = (
     Variant("AsyncCopy", ("bytes",), price_async_copy, emit_async_copy, ("vec_len",)),
-    Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group", "oob"),
-            shares=tensor_maps_of),
-    Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group", "oob"), shares=tensor_maps_of),
+    by_one_thread(Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group", "oob"),
+                          shares=tensor_maps_of)),
+    by_one_thread(Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group", "oob"),
+                          shares=tensor_maps_of)),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from ..equations.tmem_copy import copy_equation
 from ..machine import B200, Price
 from ..program import Block, Index, Node, Pointer, Temp, instruction
 from .base import Variant
+from .issue import by_one_thread
 from .tmem import tmem_base
 
 
@@ -42,5 +43,6 @@ def price_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 
 COPIES_TO_TMEM = (
-    Variant("TmemCopy", ("shape",), price_copy, emit_copy, ("cta_group",), lambda v: COPY_SHAPES[v[0]].name, copy_equation),
-)
+    by_one_thread(Variant("TmemCopy", ("shape",), price_copy, emit_copy, ("cta_group",), lambda v: COPY_SHAPES[v[0]].name,
+                          copy_equation)),
+)  # fmt: skip

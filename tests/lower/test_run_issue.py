@@ -1,0 +1,155 @@
+"""Copies and products that one thread issues, called by warps, warpgroups and CTAs: one lane of each unit is elected.
+
+Executed under every schedule, against the interpreter; the barriers' bytes are those of one issue per unit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tirx_eq.errors import LoweringError
+from tirx_eq.interp import interpret
+from tirx_eq.lower.kernel import compile_function
+from tirx_eq.lower.program import If, Instruction, walk
+from tirx_eq.script import parse_source
+
+from .cluster_kernels import exchange, multicast
+from .kernels import kernel
+from .test_equation import lowered, verdict
+from .test_run_tmem_factors import check
+from .tmem_factor_kernels import Product
+from .witnesses_tmem_copy import COPIED
+
+SCOPES = ("warp", "wg", "cta")
+#: Scope -> the call's guard, and how many units of 256 threads call it, each for its rows.
+UNITS = {"warp": ("w", 8), "wg": ("w // 4", 2), "cta": ("0", 1)}
+
+ROUND = """
+tid = Tx.thread_id([256])
+w = Tx.warp_id([8])
+pool = Tx.SMEMPool()
+sh = pool.alloc((64, 64), "float16", layout=mma_shared_layout("float16", 3, (64, 64)))
+bar = pool.alloc((1,), "uint64", align=8)
+pool.commit()
+if tid == 0:
+    Tx.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+    Tx.ptx.fence.mbarrier_init()
+    Tx.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 8192)
+Tx.cuda.cta_sync()
+{load}
+Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+Tx.cta.mul(sh[:, :], sh[:, :], 2.0)
+Tx.ptx.fence.proxy_async("shared::cta")
+Tx.cuda.cta_sync()
+{store}
+Tx.ptx.cp_async.bulk.commit_group()
+Tx.ptx.cp_async.bulk.wait_group(0)
+"""
+HALVES = 'A: Tx.Buffer((64, 64), "float16"), B: Tx.Buffer((64, 64), "float16")'
+ROWS = "{0} * {1} : {0} * {1} + {1}"
+
+
+def there_and_back(scope: str, load_by: str = "", store_by: str = ""):
+    """A tile that each unit of the scope loads and stores its rows of, by tensor copies."""
+    unit, count = UNITS[scope]
+    rows = ROWS.format(unit, 64 // count)
+    load = f'{load_by}Tx.{scope}.copy_async(sh[{rows}, :], A[{rows}, :], dispatch="tma", mbar=bar.ptr_to([0]))'
+    store = f'{store_by}Tx.{scope}.copy_async(B[{rows}, :], sh[{rows}, :], dispatch="tma")'
+    return kernel(ROUND.format(load=load, store=store), HALVES)
+
+
+def agree(func, *arrays, result: str = "B"):
+    wanted = interpret(func, *arrays)[result]
+    made = compile_function(func)
+    for policy in ("late", "early", "random"):
+        got = made.simulate(*arrays, policy=policy)
+        assert not got.faults, (policy, [str(f) for f in got.faults[:3]])
+        np.testing.assert_array_equal(got.arrays[result], wanted)
+    return made
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(-8, 9, shape).astype(np.float16)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_tensor_copies(scope):
+    made = agree(there_and_back(scope), numbers(64, 64), np.zeros((64, 64), np.float16))
+    assert made.ptx.count("elect.sync") == 2
+    assert [c.choice.chosen.node for c in made.calls[::2]] == ["TensorLoad", "TensorStore"]
+
+
+def test_a_warpgroup_of_two():
+    """The threads diverge before the call: only the second warpgroup makes it, whose first warp is the CTA's fifth."""
+    guard = "if w >= 4:\n    "
+    func = kernel(
+        ROUND.format(load=f'{guard}Tx.wg.copy_async(sh[:, :], A[:, :], dispatch="tma", mbar=bar.ptr_to([0]))',
+                     store=f'{guard}Tx.wg.copy_async(B[:, :], sh[:, :], dispatch="tma")'), HALVES)  # fmt: skip
+    agree(func, numbers(64, 64), np.zeros((64, 64), np.float16))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_multicast_and_peer_copies(scope):
+    guard = "if tid < 32:\n    Tx.warp" if scope == "warp" else f"Tx.{scope}"
+    part = "r * 16 : r * 16 + 16"
+    one = multicast(load=f"sh[{part}, :], A[{part}, :], mbar=bar.ptr_to([0]), cta_mask=15",
+                    call=f"{guard}.copy_async")  # fmt: skip
+    agree(one, numbers(64, 64), np.zeros((256, 64), np.float16))
+    copy = "copy_async(to[:, :], sh[:, :], dispatch='dsmem', mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"
+    who, by = ("tid < 32", "warp") if scope == "warp" else ("tid >= 0", scope)
+    agree(exchange(f"Tx.{by}.{copy}", who=who), numbers(128, 64), np.zeros((128, 64), np.float16))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_copies_to_tensor_memory(scope):
+    text = COPIED.format(rows=128, width=8, shared='mma_shared_layout("float32", "32B", (128, 8))',
+                         lanes="TileLayout(S[(128, 8) : (1 @ TLane, 1 @ TCol)])")  # fmt: skip
+    old = "    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n            Tx.copy_async(t[:, :], A_s[:, :])\n"
+    assert old in text
+    call = "    if warp_id == 0:\n        Tx.warp." if scope == "warp" else f"    Tx.{scope}."
+    text = text.replace(old, f"{call}copy_async(t[:, :], A_s[:, :])\n    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n")
+    a = np.random.default_rng(3).standard_normal((128, 8)).astype(np.float32)
+    agree(parse_source(text, "cp.py")["copied"], a, np.zeros((128, 8), np.float32), result="D")
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("p", [Product(m=256, group=2), Product("float8_e4m3fn", "float8_e4m3fn", k=128, sf="float8_e8m0fnu")],
+                         ids=["pair", "scaled"])  # fmt: skip
+def test_products(scope, p):
+    @dataclasses.dataclass(frozen=True)
+    class Called(Product):
+        def text(self) -> str:
+            text = super().text()
+            issue = "        if warp_id == 0:\n            if Tx.ptx.elect_sync():\n                Tx.gemm_async("
+            assert issue in text
+            call = "        if warp_id == 0:\n            Tx.warp." if scope == "warp" else f"        Tx.{scope}."
+            text = text.replace(issue, f"{call}gemm_async(")
+            commit = "                Tx.ptx.tcgen05.commit"
+            return text.replace(commit, "        if warp_id == 0:\n            if Tx.ptx.elect_sync():\n" + commit)
+
+    check(Called(**{f.name: getattr(p, f.name) for f in dataclasses.fields(p)}))
+
+
+def test_refused():
+    with pytest.raises(LoweringError, match="not by one whole warpgroup"):
+        compile_function(there_and_back("wg", load_by="if w >= 2:\n    "))
+    for scope, rows, why in (("wg", ":", "which mean the same 'dst'"), ("cta", "w * 8 : w * 8 + 8", "must mean one region")):
+        load = f'Tx.{scope}.copy_async(sh[{rows}, :], A[{rows}, :], dispatch="tma", mbar=bar.ptr_to([0]))'
+        with pytest.raises(LoweringError, match=why):
+            compile_function(kernel(ROUND.format(load=load, store=""), HALVES))
+
+
+def test_the_equation_counts_who_issues():
+    choices, bodies, program, rest = lowered(there_and_back("wg"))
+    choice = choices[0]
+    body = bodies[choice.context.index]
+    assert verdict(choice, body, bodies, program, rest).status == "equal"
+    (guard,) = body
+    assert isinstance(guard, If)
+    issue = next(n for n in walk(body) if isinstance(n, Instruction) and n.opcode.startswith("cp.async"))
+    for wrong, count in ((guard.then, 4), ((issue,), 128), ((*body, issue), 128), ((dataclasses.replace(guard, then=()), ), 0)):
+        found = verdict(choice, wrong, bodies, program, rest)
+        assert found.status == "different" and found.counterexample.get("threads", count) == count
