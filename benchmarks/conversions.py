@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.solve.conversion_pairs import Pair, pairs
 from tirx_eq.layout.conflicts import bank_conflicts
+from tirx_eq.redistribution.linear import LinearForm, linear_form
 from tirx_eq.sim import Launch, loads, simulate
 from tirx_eq.solve.redistribution.convert import Conversion, baseline_wavefronts, convert
-from tirx_eq.solve.redistribution.linear import LinearForm, linear_form
 
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 COUNTED = {

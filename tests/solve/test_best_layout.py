@@ -14,6 +14,7 @@ from tirx_eq.ir.index import evaluate_many
 from tirx_eq.layout import ComposeLayout, S, SwizzleLayout, TileLayout, mma_shared_layout
 from tirx_eq.layout.conflicts import bank_conflicts
 from tirx_eq.prove.layouts import equal
+from tirx_eq.redistribution.swizzle_synthesis import Phase, XorMatrix, bank_cost, exhaustive_bank_maps, synthesise
 from tirx_eq.solve.memory.access import (
     EngineAccess,
     WarpAccess,
@@ -26,7 +27,6 @@ from tirx_eq.solve.memory.access import (
 from tirx_eq.solve.memory.best_layout import best_layout
 from tirx_eq.solve.memory.best_layout_check import recheck
 from tirx_eq.solve.memory.lane_skew import lane_skew
-from tirx_eq.solve.memory.swizzle_synthesis import Phase, XorMatrix, bank_cost, exhaustive_bank_maps, synthesise
 
 BYTES = {"float32": 4, "float16": 2, "float8_e4m3fn": 1}
 

@@ -20,9 +20,10 @@ from tirx_eq.interp import interpret
 from tirx_eq.layout import Iter, R, S, TileLayout, laneid, tcgen05_atom_layout, tx
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx import ptxas
+from tirx_eq.redistribution.distribution import distribution_of
+from tirx_eq.redistribution.plan import Barrier, Choose, Get, Permute, Put, Shuffle
 from tirx_eq.solve.redistribution.convert import baseline_wavefronts, convert, prove_plan
-from tirx_eq.solve.redistribution.distribution import distribution_of
-from tirx_eq.solve.redistribution.plan import Barrier, Choose, Get, Permute, Put, Shuffle, cost_of
+from tirx_eq.solve.redistribution.cost import cost_of
 from tirx_eq.solve.redistribution.table import thread_term
 
 from .conversion_pairs import (

@@ -101,7 +101,7 @@ def distributed(distribution: Layout, shape: Sequence[int], dtype: Any, vector: 
     ``distribution`` maps elements to thread axes and registers (m); registers are taken ``vector`` at a time.  One access
     per warp and group of registers, replicas included.  LayoutError if a group isn't ``vector`` neighbours in the buffer.
     """
-    from ..redistribution.distribution import distribution_of
+    from ...redistribution.distribution import distribution_of
 
     held = distribution_of(distribution, dtype).held
     made = []

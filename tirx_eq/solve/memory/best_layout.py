@@ -24,8 +24,8 @@ from ...ir import dtype as dt
 from ...layout import ComposeLayout, Iter, Layout, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from ...layout.value import is_power_of_two
 from ...prove.verdict import Unsat
+from ...redistribution.swizzle_synthesis import RLIMIT, Phase, XorMatrix, matrix_of, synthesise
 from .access import AnyAccess, EngineAccess, Lanes, as_access, count_wavefronts, element_bits, lanes_of
-from .swizzle_synthesis import RLIMIT, Phase, XorMatrix, matrix_of, synthesise
 
 if TYPE_CHECKING:
     import numpy as np

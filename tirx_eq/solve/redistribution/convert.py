@@ -21,10 +21,11 @@ from ...ir import dtype as dt
 from ...layout import Layout
 from ...layout.draw import default_shape
 from ...prove.verdict import Enumeration, Verdict
-from .distribution import Distribution, distribution_of
-from .linear import linear_form, rounds_of, shuffle_plan, stays_in_warp, transfer
-from .plan import Cost, Plan, cost_of, execute
-from .shared import MAX_SHARED, shared_plans
+from ...redistribution.distribution import Distribution, distribution_of
+from ...redistribution.linear import linear_form, rounds_of, shuffle_plan, stays_in_warp, transfer
+from ...redistribution.plan import Plan, execute
+from ...redistribution.shared import MAX_SHARED, shared_plans
+from .cost import Cost, cost_of
 from .table import padded_round_trip, register_plan, table_plan
 
 WAYS = ("registers", "shuffle", "shared")

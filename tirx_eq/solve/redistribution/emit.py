@@ -13,7 +13,7 @@ from ...errors import LayoutError
 from ...ptx.builder import Kernel, Module, Param
 from ...ptx.launch import Launch
 from ...ptx.operands import Imm, Reg, Symbol, addr, special
-from .plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term
+from ...redistribution.plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term
 
 FULL = Imm(0xFFFFFFFF, hex=True)
 TARGET = "sm_100a"

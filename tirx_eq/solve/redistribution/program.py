@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import PrimFunc
+from ...redistribution.plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term, matrix_place
 from ..memory.access import WARP
-from .plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, Term, matrix_place
 
 _INFIX = {
     "add": "+", "mul": "*", "div": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>", "eq": "==",

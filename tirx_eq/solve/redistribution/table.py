@@ -13,10 +13,10 @@ import numpy as np
 
 from ...layout import ComposeLayout, SwizzleLayout
 from ...layout.conflicts import unflatten
+from ...redistribution.distribution import Distribution
+from ...redistribution.plan import Barrier, Builder, Get, Plan, Put, Term, pruned, thread_values
 from ..memory.access import WARP, WarpAccess
 from ..memory.best_layout import BestLayout, best_layout
-from .distribution import Distribution
-from .plan import Barrier, Builder, Get, Plan, Put, Term, pruned, thread_values
 
 Array = np.ndarray
 WIDEST = 16

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import LayoutError
-from ...ir import dtype as dt
-from ...layout import ComposeLayout, Iter, Layout, TileLayout
-from ...layout.axis import THREAD_FACTORS
-from ...layout.threads import to_thread
+from ..errors import LayoutError
+from ..ir import dtype as dt
+from ..layout import ComposeLayout, Iter, Layout, TileLayout
+from ..layout.axis import THREAD_FACTORS
+from ..layout.threads import to_thread
 
 WARP = 32
 #: most elements (copies counted) that a distribution may have: tables are enumerated

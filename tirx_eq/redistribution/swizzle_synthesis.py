@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from ...errors import LayoutError
-from ...layout.base import Layout
-from ...layout.linear import LinearMap, echelon, from_linear, reduce_by
-from ...prove.verdict import Unsat
+from ..errors import LayoutError
+from ..layout.base import Layout
+from ..layout.linear import LinearMap, echelon, from_linear, reduce_by
+from ..prove.verdict import Unsat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +97,7 @@ class XorMatrix:
 
     def script(self, prefix: str = "Tx") -> str:
         """Text: the layout's source where it is one, else the index expression."""
-        from ...ir.index import show
+        from ..ir.index import show
 
         found = self.layout()
         return found.script(prefix) if found is not None else f"x -> {show(self.term())}"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...layout.linear import echelon, reduce_by
+from ..layout.linear import echelon, reduce_by
 from .distribution import WARP, Distribution
 from .gf2_maps import Solver, apply, extend, rank, span, units, within
 from .plan import Builder, Plan, linear_term, parity_term, pruned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...layout.linear import echelon, reduce_by
+from ..layout.linear import echelon, reduce_by
 
 
 def apply(columns: Sequence[int], x: int) -> int:

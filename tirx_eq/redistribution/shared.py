@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...layout.linear import echelon, reduce_by
-from ..memory.access import PHASE_LANES, WARP
-from ..memory.swizzle_synthesis import Phase, annihilator, complete, conflict_free, parity, synthesise
+from ..layout.conflicts import PHASE_LANES, WARP
+from ..layout.linear import echelon, reduce_by
 from .distribution import Distribution
 from .gf2_maps import Solver, apply, extend, intersection, rank, span, units, within
 from .linear import LinearForm
 from .plan import Barrier, Builder, Get, Plan, Put, Term, linear_term, parity_term, pruned
+from .swizzle_synthesis import Phase, annihilator, complete, conflict_free, parity, synthesise
 
 WIDEST = 16  # bytes of an access
 MAX_SHARED = 232_448
