@@ -27,6 +27,12 @@ MAX_HEIGHT = 4
 """Selections inside selections that are looked at, from the innermost."""
 MAX_CONDITIONS = 4
 MAX_JOBS = 128
+MAX_ASKED = 512
+"""Branches of one term that are looked at per height, with all lists of conditions."""
+MAX_SIZE = 2_000
+"""Nodes of a branch with its conditions, shared ones counted each time: terms are compared and hashed as trees."""
+MAX_VISITS = 20_000
+"""Subterms looked at in one term, each once per list of conditions around it: there may be exponentially many lists."""
 MEMO_SIZE = 20_000
 _NEAR = 8
 _TRIES = 64
@@ -62,13 +68,13 @@ def with_branches(rows: Sequence[tuple[Term, Ranges]], solve: Simplifier) -> lis
             try:
                 _Walk(rows[i][1], height, note).rebuilt(current[i])
             except (RecursionError, TirxError):
-                del current[i]  # too deep for this
+                del current[i]  # too deep or too wide for this
         jobs = [job for job in wanted if job not in _memo][:MAX_JOBS]
         if jobs:
             _run(jobs, solve)
         for i, term in current.items() if wanted else ():
             changed = _Walk(rows[i][1], height, _memo.get).rebuilt(term)
-            if changed != term:
+            if changed is not term:
                 current[i] = out[i] = changed
     while len(_memo) > MEMO_SIZE:
         _memo.popitem(last=False)
@@ -99,41 +105,54 @@ def _run(jobs: Sequence[_Job], solve: Simplifier) -> None:
         _memo[job] = substitute(result, names_back)
 
 
+class _TooWide(TirxError):
+    """More lists of conditions around subterms than ``MAX_VISITS`` allows."""
+
+
 class _Walk:
-    """One term rebuilt with what ``ask`` gives for its branches of one height."""
+    """One term rebuilt with what ``ask`` gives for its branches of one height; itself where that changes nothing."""
 
     def __init__(self, ranges: Ranges, height: int, ask: Callable[[_Job], Term | None]) -> None:
         self.ranges = ranges
         self.height = height
         self.ask = ask
+        self._asked = 0
         self._heights: dict[int, int] = {}
-        self._memo: dict[tuple[int, tuple[Term, ...]], Term] = {}
+        self._sizes: dict[int, int] = {}
+        self._negated: dict[int, Term] = {}
+        # By identity: hashing a term takes time for every path into it, of which a shared term may have 2**64.
+        self._memo: dict[tuple[int, ...], Term] = {}
 
     def rebuilt(self, t: Term, conditions: tuple[Term, ...] = ()) -> Term:
         """``t`` with its branches replaced, where ``conditions`` hold."""
         if not isinstance(t, tuple) or not self._selections(t):
             return t
-        key = (id(t), conditions)
+        key = (id(t), *map(id, conditions))
         known = self._memo.get(key)
         if known is None:
+            if len(self._memo) > MAX_VISITS:
+                raise _TooWide("too many branches within branches")
             if t[0] == "select":
                 _, c, a, b = t
-                known = ("select", self.rebuilt(c, conditions), self._branch(a, c, conditions),
-                         self._branch(b, ("lnot", c), conditions))  # fmt: skip
+                other = self._negated.setdefault(id(c), ("lnot", c))
+                parts = (self.rebuilt(c, conditions), self._branch(a, c, conditions), self._branch(b, other, conditions))
             else:
-                known = (t[0], *[self.rebuilt(x, conditions) for x in t[1:]])
-            self._memo[key] = known
+                parts = tuple([self.rebuilt(x, conditions) for x in t[1:]])
+            same = all(new is old for new, old in zip(parts, t[1:]))
+            known = self._memo[key] = t if same else (t[0], *parts)
         return known
 
     def _branch(self, branch: Term, condition: Term, outer: tuple[Term, ...]) -> Term:
         conditions = (*outer, condition)[-MAX_CONDITIONS:]
         if not isinstance(branch, tuple):
             return branch
-        if self._selections(branch) + 1 == self.height:
+        fits = self._selections(branch) + 1 == self.height and sum(map(self._size, (branch, *conditions))) <= MAX_SIZE
+        if fits and self._asked < MAX_ASKED:
+            self._asked += 1
             order, alias = _numbered(branch, conditions, self.ranges)
             job = order and self._job(branch, conditions, order, alias)
             found = self.ask(job) if job else None
-            if found is not None:
+            if found is not None and job and found != job.branch:
                 return substitute(found, {f"v{i}": v for i, v in enumerate(order)})
         return self.rebuilt(branch, conditions)
 
@@ -149,13 +168,22 @@ class _Walk:
 
     def _selections(self, t: Term) -> int:
         """How many selections are nested in ``t``."""
-        if not isinstance(t, tuple):
-            return 0
-        known = self._heights.get(id(t))
-        if known is None:
-            inside = max([self._selections(x) for x in t[1:]], default=0)
-            known = self._heights[id(t)] = inside + (t[0] == "select")
-        return known
+        return _folded(t, self._heights, lambda op, inside: max(inside, default=0) + (op == "select"))
+
+    def _size(self, t: Term) -> int:
+        """Nodes of ``t`` as a tree."""
+        return _folded(t, self._sizes, lambda op, inside: 1 + sum(inside))
+
+
+def _folded(t: Term, memo: dict[int, int], combine: Callable[[str, list[int]], int]) -> int:
+    """A number for ``t`` from its operator and the numbers of its operands, 0 for a leaf; ``memo`` by identity."""
+    if not isinstance(t, tuple):
+        return 0
+    if id(t) not in memo:
+        for x in postorder(t):
+            if isinstance(x, tuple) and id(x) not in memo:
+                memo[id(x)] = combine(x[0], [memo[id(a)] if isinstance(a, tuple) else 0 for a in x[1:]])
+    return memo[id(t)]
 
 
 def _numbered(branch: Term, conditions: tuple[Term, ...], ranges: Ranges) -> tuple[list[str], dict[str, Term]]:

@@ -15,7 +15,7 @@ from math import gcd
 from typing import Any
 
 from .cost import is_pow2
-from .encode import Encoder, TooBig
+from .encode import WIDE, Encoder, TooBig
 
 Form = tuple[int, tuple[tuple[int, int], ...]]
 ZERO: Form = (0, ())
@@ -88,6 +88,8 @@ class Linear:
         if n not in self.facts:
             if lo == hi:
                 return constant(lo)
+            if lo < -WIDE or hi > WIDE:
+                raise TooBig
             self.facts[n] = (lo, hi, align, _possible(lo, hi, align))
         return (0, ((n, 1),))
 
@@ -223,7 +225,8 @@ class Linear:
         if key[0] == "ModK" and c == 0 and key[2] % k == 0:
             return self.mod(self.div(self.inner[atom], k), key[2] // k)
         if key[0] == "Xor" and c == 0 and is_pow2(k) and self.exclusive is not None:
-            return self.exclusive([self.div(g, k) for g in self.exclusives[atom]])
+            operands = self.exclusives.get(atom)  # not kept if there are many
+            return None if operands is None else self.exclusive([self.div(g, k) for g in operands])
         return None
 
     def _remember(self, inside: Form, result: Form) -> Form:
@@ -383,10 +386,16 @@ class Linear:
 
     def factors(self, node: int) -> list[int]:
         """Factors of a product of atoms, in order; an atom that is none is its own."""
-        key = self.e.keys[node]
-        if key[0] != "Mul" or not (key[1] in self.facts and key[2] in self.facts):
-            return [node]
-        return sorted(self.factors(key[1]) + self.factors(key[2]))
+        out, stack = [], [node]
+        while stack:
+            n = stack.pop()
+            key = self.e.keys[n]
+            if key[0] == "Mul" and key[1] in self.facts and key[2] in self.facts:
+                stack += key[1:]
+            else:
+                self.spend(1)
+                out.append(n)
+        return sorted(out)
 
     def _term(self, atom: int, c: int) -> int:
         return atom if c == 1 else self.e.with_k("MulK", atom, c)

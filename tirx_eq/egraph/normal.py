@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any
 
 from .cost import is_pow2
-from .encode import Encoder, TooBig, children
+from .encode import WIDE, Encoder, TooBig, children
 from .linear import ZERO, Form, Linear, add, constant, low_bit, scale
 
 _ORDER = {
@@ -21,6 +21,7 @@ _ORDER = {
 WORK = 400_000
 """Elementary steps that one expression may take before it is left as it is."""
 _MAX_XOR = 24
+_LARGE = 1 << 8
 
 
 class Normal:
@@ -72,7 +73,7 @@ class Normal:
         return (f[0] + key[2], f[1])
 
     def times_constant(self, key: tuple[int, ...]) -> Form:
-        return scale(self.forms[key[1]], key[2])
+        return _scaled(self.forms[key[1]], key[2])
 
     def floor_div(self, key: tuple[int, ...]) -> Form:
         return self.linear.div(self.forms[key[1]], key[2])
@@ -100,9 +101,9 @@ class Normal:
     def product(self, key: tuple[int, ...]) -> Form:
         a, b = self.forms[key[1]], self.forms[key[2]]
         if not a[1]:
-            return scale(b, a[0])
+            return _scaled(b, a[0])
         if not b[1]:
-            return scale(a, b[0])
+            return _scaled(a, b[0])
         if len(a[1]) * len(b[1]) > 8:
             return self._multiply(a, b)
         out = constant(a[0] * b[0])
@@ -121,6 +122,7 @@ class Normal:
             if key[0] == "Mul":
                 stack.extend(key[1:])
             else:
+                self.linear.spend(1)
                 out.append(n)
         return out
 
@@ -383,6 +385,13 @@ def _price(f: Form) -> int:
     """About what the sum costs: its products and additions."""
     products = sum([0 if k == 1 else 1 if is_pow2(abs(k)) else 4 for _, k in f[1]])
     return products + max(len(f[1]) - 1, 0) + (f[0] != 0 and bool(f[1]))
+
+
+def _scaled(f: Form, k: int) -> Form:
+    """``scale``, unless numbers get so big that a few more products of them would fill the memory."""
+    if abs(k) > _LARGE and max(abs(f[0]), *[abs(c) for _, c in f[1]], 0) > WIDE:
+        raise TooBig
+    return scale(f, k)
 
 
 def _shrink(f: Form, k: int) -> Form:

@@ -27,6 +27,10 @@ Ranges = Mapping[str, tuple[int, int]]
 
 MAX_SHIFT = 4096
 """Shift amounts above this are refused: the value would have more bits than any address and could fill memory."""
+MAX_BITS = 1 << 16
+"""Products of more bits are refused: squares of squares would fill any memory."""
+MAX_BITS = 1 << 16
+"""Products with more bits are refused: a square of a square of … fills any memory."""
 
 
 class EvaluationError(TirxError):
@@ -41,6 +45,17 @@ def _divisor(op: str, b: int) -> None:
 def _amount(op: str, b: int) -> None:
     if b < 0:
         raise EvaluationError(f"{op}: shift amount {b} is negative")
+
+
+def _mul(a: int, b: int) -> int:
+    if too_big(a, b):
+        raise EvaluationError(f"mul: the product has more than {MAX_BITS} bits")
+    return a * b
+
+
+def too_big(a: int, b: int) -> bool:
+    """Whether ``a * b`` may have more than ``MAX_BITS`` bits."""
+    return a.bit_length() + b.bit_length() > MAX_BITS
 
 
 def _div(a: int, b: int) -> int:
@@ -80,7 +95,7 @@ def _shr(a: int, b: int) -> int:
 SCALAR: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "mul": _mul,
     "div": _div,
     "mod": _mod,
     "tdiv": _tdiv,

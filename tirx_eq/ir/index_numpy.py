@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .index import MAX_SHIFT, EvaluationError, Term, postorder, show
+from .index import MAX_BITS, MAX_SHIFT, EvaluationError, Term, postorder, show, too_big
 
 _LIMIT = 1 << 62
 Array = Any
@@ -55,6 +55,8 @@ def _ints(mask: Array) -> Array:
 
 
 def _product(a: _Value, b: _Value) -> tuple[int, int]:
+    if too_big(max(a.lo, a.hi, key=abs), max(b.lo, b.hi, key=abs)):
+        raise EvaluationError(f"mul: a product may have more than {MAX_BITS} bits")
     p = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
     return min(p), max(p)
 

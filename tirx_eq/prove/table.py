@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ProofError
-from ..ir.index import ARITY, MAX_SHIFT
+from ..ir.index import ARITY, MAX_BITS, MAX_SHIFT, too_big
 
 Interval = tuple[int, int]
 Ranges = Mapping[str, tuple[int, int]]
@@ -26,7 +26,7 @@ class Table:
 
     ``interval[i]`` encloses node ``i``; ``partial[i]`` tells that evaluating node ``i`` may divide by zero or shift
     by a negative amount, as far as intervals can tell.  Raises ``ProofError`` for an undeclared name, an inverted
-    range, an unknown operator or a wrong number of operands.
+    range, an unknown operator, a wrong number of operands, or a value too big for any memory.
     """
 
     def __init__(self, ranges: Ranges) -> None:
@@ -173,6 +173,8 @@ class Table:
                 return (0, 0), True
             both = [_BOUND[op](args[0], p) for p in pieces]
             return (min(b[0] for b in both), max(b[1] for b in both)), True
+        if op == "mul" and too_big(max(args[0], key=abs), max(args[1], key=abs)):
+            raise ProofError(f"index term: a product of more than {MAX_BITS} bits")
         if op in SHIFTS:
             lo, hi = args[1]
             if op == "shl" and hi > MAX_SHIFT:
