@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from ..errors import TirxError
-from ..ir.index import EvaluationError, Ranges, Term, variables_checked
+from ..ir.index import EvaluationError, Ranges, Term, postorder, variables_checked
 from . import encode, extract
 from .branches import forget as forget_branches
 from .branches import with_branches
@@ -181,10 +181,11 @@ class _Batch:
         roots = [_load(piece, encoder) for piece in self.jobs]
         done = saturate(encoder, roots, budget, strength=self.optimal)
         classes: dict[int, int] = dict(done.graph.tables["root"])
-        wanted = [classes[r] for r in range(len(roots))]
+        pieces = [p for r, p in enumerate(self.jobs) if r in classes]  # the others have numbers too big for the e-graph
+        wanted = [classes[r] for r in range(len(roots)) if r in classes]
         picked = choose(done.graph, [[w] for w in wanted], self.costs, self.optimal)
         memo: dict[int, Term] = {}
-        for piece, root, choice in zip(self.jobs, wanted, picked):
+        for piece, root, choice in zip(pieces, wanted, picked):
             term = extract.build(root, choice, encode.decode, {} if self.optimal else memo)
             _memo[piece, self.context] = term, done.fired
 
@@ -311,4 +312,9 @@ def _rename(term: Term, names: list[str]) -> Term:
             known = memo[id(t)] = (t[0], *[walk(a) for a in t[1:]])
         return known
 
-    return walk(term)
+    try:
+        return walk(term)
+    except RecursionError:
+        for t in postorder(term):
+            walk(t)
+        return walk(term)

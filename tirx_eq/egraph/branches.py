@@ -134,6 +134,7 @@ class _Walk:
                 raise _TooWide("too many branches within branches")
             if t[0] == "select":
                 _, c, a, b = t
+                parts: tuple[Term, ...]
                 other = self._negated.setdefault(id(c), ("lnot", c))
                 parts = (self.rebuilt(c, conditions), self._branch(a, c, conditions), self._branch(b, other, conditions))
             else:

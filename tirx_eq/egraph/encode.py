@@ -201,6 +201,9 @@ FACTS = ("lt", "le", "eq", "al")
 LOAD = (
     "(relation nK (i64 i64))",
     "(relation nV (i64 String i64 i64))",
+    "(relation nW (i64 String))",
+    "(relation nL (i64 i64))",
+    "(relation nH (i64 i64))",
     "(relation n1 (i64 i64 i64))",
     "(relation n2 (i64 i64 i64 i64))",
     "(relation nC (i64 i64 i64 i64))",
@@ -213,6 +216,9 @@ LOAD = (
     '(rule ((nK i k)) ((set (term i) (K k))) :ruleset load :name "load/K")',
     "(rule ((nV i s l h)) ((let v (V s)) (set (term i) v) (set (lo v) l) (set (hi v) h))"
     ' :ruleset load :name "load/V")',
+    '(rule ((nW i s)) ((set (term i) (V s))) :ruleset load :name "load/W")',
+    '(rule ((nL i k) (= x (term i))) ((set (lo x) k)) :ruleset load :name "load/L")',
+    '(rule ((nH i k) (= x (term i))) ((set (hi x) k)) :ruleset load :name "load/H")',
     '(rule ((n1 i 0 a) (= x (term a))) ((set (term i) (LNot x))) :ruleset load :name "load/LNot")',
     "(rule ((n3 i c a b) (= z (term c)) (= x (term a)) (= y (term b))) ((set (term i) (Sel z x y)))"
     ' :ruleset load :name "load/Sel")',
@@ -250,24 +256,37 @@ _CONSTANT_CODE = {op: i for i, op in enumerate(CONSTANT)}
 def tables(
     encoder: Encoder, roots: Iterable[int], facts: Iterable[tuple[int, int, str]] = ()
 ) -> dict[str, list[tuple[Any, ...]]]:
-    """Rows of the load tables for all nodes of ``encoder``; root ``i`` gets number ``i``; ``facts`` are ``(a, b, kind)``."""
+    """Rows of the load tables for all nodes of ``encoder``; root ``i`` gets number ``i``; ``facts`` are ``(a, b, kind)``.
+
+    A number that 64 bits may not hold is left out, and with it whatever needs it; a variable loses that bound.
+    """
     out: dict[str, list[tuple[Any, ...]]] = {t: [] for t in ("nK", "nV", "n1", "n2", "nC", "n3", "nR", "nF")}
     for i, key in enumerate(encoder.keys):
         op = key[0]
-        if op == "K":
-            out["nK"].append((i, key[1]))
-        elif op == "V":
-            out["nV"].append((i, *key[1:]))
+        if op == "V":
+            _, name, lo, hi = key
+            if -LIMIT <= lo and hi <= LIMIT:
+                out["nV"].append((i, name, lo, hi))
+                continue
+            out.setdefault("nW", []).append((i, name))
+            for table, bound in (("nL", lo), ("nH", hi)):
+                if -LIMIT <= bound <= LIMIT:
+                    out.setdefault(table, []).append((i, bound))
+        elif op == "K":
+            if -LIMIT <= key[1] <= LIMIT:
+                out["nK"].append((i, key[1]))
         elif op in _BINARY_CODE:
             out["n2"].append((i, _BINARY_CODE[op], key[1], key[2]))
         elif op in _CONSTANT_CODE:
+            if not -LIMIT <= key[2] <= LIMIT:
+                continue
             out["nC"].append((i, _CONSTANT_CODE[op], key[1], key[2]))
         elif op == "Sel":
             out["n3"].append((i, *key[1:]))
         else:
             out["n1"].append((i, 0, key[1]))
     out["nR"] = list(enumerate(roots))
-    out["nF"] = [(a, b, FACTS.index(kind)) for a, b, kind in facts]
+    out["nF"] = [(a, b, FACTS.index(kind)) for a, b, kind in facts if kind != "al" or b <= LIMIT]
     return out
 
 

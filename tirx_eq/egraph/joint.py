@@ -53,6 +53,8 @@ def solve_together(
     chosen = choose(done.graph, [list(classes.values())], table, optimal)[0]
     memo: dict[int, Term] = {}
     for r, i in enumerate(roots):
+        if r not in classes:
+            continue  # a number too big for the e-graph
         results[i] = extract.build(classes[r], chosen, encode.decode, memo)
     return results, done.fired
 
