@@ -146,6 +146,12 @@ def _load(m: Machine, e: Call, threads: Array) -> Array | None:
         raise InterpreterError(f"'{e.op.name}' of {text(e.args[-6])} has no meaning here")
     source = pointer(m, e.args[count], threads)
     size = dt.storage_bits(dtype) // 8
+    vec = next((text(a) for a in e.args[count + 1 :] if text(a) in ("v2", "v4", "v8")), "")
+    if count == 1 and vec:  # one pointer to all elements
+        target = pointer(m, e.args[0], threads)
+        for k in range(int(vec[1:])):
+            write_at(m, target.moved(k * size), read_at(m, source.moved(k * size), dtype, threads), dtype)
+        return None
     for k in range(count):
         write_at(m, pointer(m, e.args[k], threads), read_at(m, source.moved(k * size), dtype, threads), dtype)
     return None
@@ -207,7 +213,7 @@ VALUES: dict[str, Handler] = {
     "tirx.address_of": _address_of, "tirx.buffer_data": _buffer_data, "tirx.ptr_byte_offset": _moved,
     "tirx.handle_add_byte_offset": _moved, "tirx.ptx.mapa": _mapa, "tirx.ptx.atom_scalar": _atomic_scalar,
     **{f"tirx.ptx.{n}": _load for n in ("ld", "ld_acquire", "ld_relaxed", "ld_volatile", "ld_global_nc")},
-    "tirx.cuda.ldg": _load, "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
+    "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
     "tirx.cuda.atomic_cas": _compare_and_swap, "tirx.cuda.get_tmem_addr": _tmem_address,
     "tirx.cuda.cvta_generic_to_shared": _shared_number, "tirx.cuda.smem_addr_from_uint64": _shared_number,
     "tirx.ptx.add_f32x2": _f32x2(add, 2), "tirx.ptx.sub_f32x2": _f32x2(subtract, 2),

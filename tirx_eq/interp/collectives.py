@@ -25,6 +25,7 @@ TOGETHER: dict[str, str] = {
     **{f"tirx.cuda.{n}": "warp" for n in (
         "__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync", "__activemask", "ballot_sync",
         "warp_reduce", "reduce_add_sync_u32", "reduce_min_sync_u32")},
+    **{f"tirx.tvm_warp_{n}": "warp" for n in ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor", "activemask")},
     "tirx.ptx.elect_sync": "warp", "tirx.ptx.any_sync": "warp", "tirx.ptx.tcgen05_alloc": "warp",
     "tirx.ptx.tcgen05_dealloc": "warp", "tirx.cuda.syncthreads_and": "cta", "tirx.cuda.syncthreads_or": "cta",
     "tirx.cuda.cta_reduce": "cta",
@@ -53,7 +54,7 @@ def _exchange(m: Machine, value: Array, threads: Array, source: Array, in_segmen
 
 def _shuffle(kind: str) -> Handler:
     def apply(m: Machine, e: Call, threads: Array) -> Array:
-        _, value, operand, width = arguments(m, e, threads)
+        _, value, operand, width = arguments(m, e, threads)[:4]
         w = int(np.asarray(width).flat[0])
         _, lane = _lane_of(m, threads)
         n = each(operand, threads).astype(np.int64)
@@ -75,11 +76,11 @@ def _warp_reduce(m: Machine, e: Call, threads: Array) -> Array:
     width = int(e.args[2]) if len(e.args) > 2 else 32
     _, lane = _lane_of(m, threads)
     held = each(value, threads)
-    step = 1
-    while step < width:
+    step = width // 2  # the farthest lanes first, as the device does
+    while step:
         other = _exchange(m, held, threads, lane ^ step, np.ones(len(threads), dtype=bool))
         held = _REDUCERS[op](held, other)
-        step *= 2
+        step //= 2
     return held
 
 
@@ -103,7 +104,21 @@ def _whole_cta(m: Machine, threads: Array, what: str) -> None:
 
 def _cta_reduce(m: Machine, e: Call, threads: Array) -> Array:
     _whole_cta(m, threads, "cta_reduce")
-    return _over_units(m.wave.cta[threads], each(evaluate(m, e.args[0], threads), threads), text(e.args[1]))
+    held, op = each(evaluate(m, e.args[0], threads), threads), text(e.args[1])
+    out = np.array(held)
+    for cta in np.unique(m.wave.cta[threads]):
+        here = m.wave.cta[threads] == cta
+        whole = held[here]
+        warps = [_butterfly(whole[k : k + 32], op) for k in range(0, len(whole), 32)]
+        out[here] = _butterfly(np.asarray(warps), op)
+    return out
+
+
+def _butterfly(held: Array, op: str) -> Any:
+    """All of a power of two of values combined, the farthest first."""
+    while len(held) > 1:
+        held = _REDUCERS[op](held[: len(held) // 2], held[len(held) // 2 :])
+    return held[0]
 
 
 def _cta_vote(op: str) -> Handler:
@@ -155,6 +170,8 @@ VALUES: dict[str, Handler] = {
     "tirx.cuda.ballot_sync": _ballot, "tirx.cuda.__activemask": _ballot,
     "tirx.cuda.syncthreads_and": _cta_vote("min"), "tirx.cuda.syncthreads_or": _cta_vote("max"),
     "tirx.cuda.reduce_add_sync_u32": _warp_total("sum"), "tirx.cuda.reduce_min_sync_u32": _warp_total("min"),
+    "tirx.tvm_warp_activemask": _ballot,
+    **{f"tirx.tvm_warp_shuffle{'_' if k else ''}{k}": _shuffle(k) for k in ("", "up", "down", "xor")},
     "tirx.cuda.__shfl_sync": _shuffle(""), "tirx.cuda.__shfl_up_sync": _shuffle("up"),
     "tirx.cuda.__shfl_down_sync": _shuffle("down"), "tirx.cuda.__shfl_xor_sync": _shuffle("xor"),
 }  # fmt: skip

@@ -211,7 +211,6 @@ VALUES: dict[str, Handler] = {
     "tirx.abs": _function("abs"), "tirx.ptx.exp2": _function("exp2"), "tirx.ptx.rcp": _function("rcp"),
     "tirx.ptx.reduce3_max_f32": _three(values.maximum), "tirx.ptx.reduce3_min_f32": _three(values.minimum),
     "tirx.ptx.max_f32": lambda m, e, t: values.maximum(*(evaluate(m, a, t) for a in e.args[:2])),
-    "tirx.ptx.add_rn_f32_bf16": lambda m, e, t: add(*(np.asarray(v, np.float32) for v in arguments(m, e, t))),
     "tirx.cuda.half2float": _round_float("float32"), "tirx.cuda.bfloat162float": _round_float("float32"),
     "tirx.cuda.fdividef": lambda m, e, t: values.binary("Div", *arguments(m, e, t)),
     "tirx.cuda.uint_as_float": lambda m, e, t: _bits(evaluate(m, e.args[0], t), "uint32").view(np.float32),

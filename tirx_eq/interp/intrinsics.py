@@ -11,14 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Call
-from . import addresses, bulk, collectives, functions, synchronise
-from .collectives import TOGETHER
+from . import addresses, bulk, collectives, functions, matrices, registers, synchronise
+from .collectives import TOGETHER as COLLECTIVE
 from .faults import InterpreterError
 from .synchronise import NO_EFFECT
 
 if TYPE_CHECKING:
     from .machine import Machine
 
+#: Calls that the threads of a warp or CTA execute together.
+TOGETHER = {**COLLECTIVE, **matrices.TOGETHER}
 Array = Any
 Handler = Callable[[Any, Call, Any], Any]
 
@@ -33,9 +35,12 @@ VALUES: dict[str, Handler] = {
     **addresses.VALUES,
     **bulk.VALUES,
     **synchronise.VALUES,
+    **registers.VALUES,
     "tirx.cuda.thread_rank": _thread_rank,
 }
-EFFECTS: dict[str, Handler] = {**addresses.EFFECTS, **bulk.EFFECTS, **synchronise.EFFECTS}
+EFFECTS: dict[str, Handler] = {
+    **addresses.EFFECTS, **bulk.EFFECTS, **synchronise.EFFECTS, **registers.EFFECTS, **matrices.EFFECTS,
+}  # fmt: skip
 
 
 def call_value(m: Machine, e: Call, threads: Array) -> Any:

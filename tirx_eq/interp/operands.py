@@ -31,6 +31,11 @@ def text(e: Any) -> str:
     return e.value if isinstance(e, StringImm) else str(e)
 
 
+def plain(e: Any) -> Any:
+    """A constant operand as a Python value."""
+    return getattr(e, "value", e)
+
+
 def pointer(m: Machine, e: Any, threads: Array) -> Pointer:
     """An operand that is an address: a pointer, or a shared-memory address as a number."""
     if (

@@ -284,7 +284,8 @@ OTHER_OPERATORS = (
     "tirx.ptx.ld", "tirx.ptx.ld_acquire", "tirx.ptx.ld_relaxed", "tirx.ptx.ld_global_nc", "tirx.ptx.ld_volatile",
     "tirx.ptx.ld_mmio",
     "tirx.ptx.atom_scalar", "tirx.ptx.mma", "tirx.ptx.mma_legacy", "tirx.ptx.ldmatrix_legacy", "tirx.ptx.cp_async_raw",
-    "tirx.ptx.map_shared_rank", "tirx.cuda.ldg", "tirx.cuda.sm100_2sm_leader_smem_addr",
+    "tirx.ptx.map_shared_rank", "tirx.ptx.instruction", "tirx.ptx.addr", "tirx.cuda.ldg",
+    "tirx.cuda.sm100_2sm_leader_smem_addr",
     *(f"tirx.cuda.iket_{n}" for n in (
         "mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token", "official_event")),
     *(f"tirx.{n}" for n in (

@@ -311,6 +311,20 @@ def arguments_of(call: Any) -> tuple[Intrinsic, list[Any], dict[str, Any]] | Non
     return None
 
 
+def bound_arguments(call: Any) -> dict[str, Any] | None:
+    """Every parameter of the intrinsic with its argument in this call, defaults and what follows from others filled in.
+
+    A variadic parameter has a tuple, an absent one None; a cache policy is ``policy`` with ``has_policy``.
+    """
+    found = arguments_of(call)
+    if found is None:
+        return None
+    intrinsic, args, kwargs = found
+    bound = bind_arguments(intrinsic, args, kwargs)
+    _derive(intrinsic, bound)
+    return bound
+
+
 def _optional_sets(intrinsic: Intrinsic) -> Iterable[set[str]]:
     """All ways to give or leave out the optional operands."""
     optional = [t[1:] for t in intrinsic.operands if t[0] == "?"]

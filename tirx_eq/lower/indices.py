@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..egraph.simplify import simplify_all
 from ..ir import BufferLoad, Expr, Var, post_order_visit
 from ..ir import dtype as dt
-from ..ir.index import Term, names
+from ..ir.index import Term, names, postorder
 from ..ir.node import fields
 from .code.shared import SHARED_RANGE, shared_address
 from .program import Block, Define, If, Instruction, Loop, Repeat, Store, Wait, operand_exprs, walk
@@ -65,10 +65,19 @@ class Indices:
             self.scope.name(node, TMEM_BASE_RANGE)
 
     def _simplify(self, terms: list[Term]) -> None:
+        terms = [t for t in terms if self._in_64_bits(t)]
         used = set().union(*(names(t) for t in terms)) if terms else set()
         ranges = {n: self.scope.ranges[n] for n in sorted(used)}
         for before, s in zip(terms, simplify_all(terms, ranges)):
             self.table[before] = Simplified(before, s.expr, s.cost_in, s.cost, tuple(s.steps), str(s.validated_by))
+
+    def _in_64_bits(self, term: Term) -> bool:
+        """Whether all variables and constants of a term are signed 64-bit integers: others stay as they are."""
+        for t in postorder(term):
+            low, high = self.scope.ranges[t] if isinstance(t, str) else (t, t) if isinstance(t, int) else (0, 0)
+            if not (-(1 << 63) <= low and high < 1 << 63):
+                return False
+        return True
 
     def term(self, e: Expr) -> Term:
         """The simplified term of an index expression."""
@@ -97,8 +106,10 @@ class Indices:
                     for e in operand_exprs(operand):
                         yield from self.index_parts(e)
             elif isinstance(node, Store):
-                for e in (*operand_exprs(node.memory), node.value):
+                for e in operand_exprs(node.memory):
                     yield from self.index_parts(e)
+                if isinstance(node.value, Expr):
+                    yield from self.index_parts(node.value)
             elif isinstance(node, Wait):
                 yield from self.index_parts(node.barrier.offset)
                 yield from self.index_parts(node.parity.expr)

@@ -39,6 +39,15 @@ class Index:
 
 
 @dataclass(frozen=True)
+class Value:
+    """The value of a scalar expression of any dtype in a register that holds PTX type ``type``; ``imm``: or as a number."""
+
+    expr: Expr
+    type: str
+    imm: bool = False
+
+
+@dataclass(frozen=True)
 class Memory:
     """The address ``root + offset``; ``offset`` in bytes, from the start of the root's storage.
 
@@ -50,10 +59,57 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """The ``bits`` bits at a place in memory, or in registers of a local root, read into a register."""
+
+    memory: Memory
+    bits: int
+
+
+@dataclass(frozen=True)
+class AddressOf:
+    """The address of a place in memory as a number, for a register of PTX type ``type`` (64 bits: a generic address)."""
+
+    memory: Memory
+    type: str
+
+
+@dataclass(frozen=True)
 class Pointer:
-    """An address held in an integer expression (TMEM addresses: lane in bits 31-16, column in bits 15-0)."""
+    """An address of ``bits`` bits held in an integer expression (TMEM addresses: lane in bits 31-16, column in bits 15-0)."""
 
     expr: Expr
+    bits: int = 32
+
+
+@dataclass(frozen=True)
+class Generic:
+    """The generic address of a place in memory."""
+
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class At:
+    """The memory ``offset`` bytes after the address in a register."""
+
+    base: Temp
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class MapAt:
+    """``coords`` (innermost first) in the tensor map at the address ``map``; of a parameter its variable."""
+
+    map: Expr
+    coords: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Special:
+    """A special register, such as ``%clock64``."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -69,7 +125,10 @@ class Kept:
     """A result that isn't wanted (``_``)."""
 
 
-Operand = Temp | Word | Index | Memory | Pointer | Box | Kept | int | float | str | tuple["Operand", ...]
+Operand = (
+    Temp | Word | Index | Value | Memory | Piece | AddressOf | Pointer | Generic | At | Box | MapAt | Special | Kept
+    | int | float | str | tuple["Operand", ...]
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,14 +154,14 @@ class Define:
 
 @dataclass(frozen=True)
 class Store:
-    """The value of a scalar expression (of any dtype, loads and floating point included) is stored as ``dtype``.
+    """The value of a scalar expression (of any dtype, loads and floating point too), or a register, is stored as ``dtype``.
 
     ``memory`` may be a local root: then its offset is constant and names a register, or part of one.
     """
 
     memory: Memory
     dtype: str
-    value: Expr
+    value: Expr | Temp
 
 
 @dataclass(frozen=True)
@@ -205,13 +264,18 @@ def replace_calls(block: Block, bodies: dict[int, Block]) -> Block:
 
 def operand_exprs(operand: Operand) -> Iterator[Expr]:
     """The integer expressions in an operand."""
-    if isinstance(operand, (Index, Pointer)):
+    if isinstance(operand, (Index, Value, Pointer)):
         yield operand.expr
     elif isinstance(operand, Memory):
         yield operand.offset
         if operand.root.space == "cluster":
             assert operand.root.address is not None
             yield operand.root.address
+    elif isinstance(operand, (Piece, AddressOf, Generic)):
+        yield from operand_exprs(operand.memory)
+    elif isinstance(operand, MapAt):
+        yield operand.map
+        yield from operand.coords
     elif isinstance(operand, Box):
         yield from operand.coords
     elif isinstance(operand, tuple):

@@ -73,6 +73,9 @@ class Fact:
 
 Facts = dict[Var, Fact]
 
+#: Calls that write elements that are their operands.
+_WRITING = frozenset(f"tirx.ptx.{n}" for n in ("instruction", "tcgen05_ld", "ld_global_acquire"))
+
 
 @dataclass(frozen=True)
 class _Read:
@@ -192,6 +195,9 @@ class Scalars:
                 changed.add(node.args[0].buffer.data)
             if isinstance(node, BufferStore):
                 changed.add(node.buffer.data)
+            if isinstance(node, Call) and node.op.name in _WRITING:
+                escaped.update(a.buffer.data for a in node.args if isinstance(a, BufferLoad))
+                changed.update(a.buffer.data for a in node.args if isinstance(a, BufferLoad))
             if isinstance(node, TilePrimitiveCall):
                 escaped.update(r.buffer.data for r in node.regions())
                 changed.update(r.buffer.data for r in node.dsts)

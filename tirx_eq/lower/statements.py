@@ -51,10 +51,12 @@ from ..prove.validate import validate
 from .checks.barriers import Sync
 from .checks.bounds import check_element
 from .code.atomics import ATOMICS, atomic_of, check_places, is_atomic, program_of_atomic
-from .code.intrinsics import PARITY_WAITS, TEMPLATES, address_operand, constant, named_arguments, program_of
+from .code.intrinsics import PARITY_WAITS, constant, named_arguments
 from .code.snapshots import replace_reads
 from .context import CallContext, call_context
 from .expand import expand
+from .intrinsics.build import lower_call
+from .intrinsics.places import Places, in_space
 from .program import (
     Block,
     Comment,
@@ -70,6 +72,7 @@ from .program import (
     Store,
     TileCall,
     Wait,
+    walk,
 )  # fmt: skip
 from .scalars import Fact, Facts, Scalars, always_jumps
 from .scope import bounds, new_scope
@@ -268,6 +271,10 @@ class Lowerer:
 
     def bind(self, s: Bind, place: Place) -> list[Node]:
         value = self.resolve(s.value, place)
+        if s.value.dtype == "handle" and s.var not in self.storage.roots:
+            # What an address is made of is read now; the address itself stands wherever its name does.
+            place.environment[s.var] = replace_reads(value, lambda read: self._read_now(read, place))
+            return []
         if s.var in self.storage.roots:  # where a remote buffer is: its rank may depend on what is bound here
             root = self._reached(self.storage.roots[s.var], place)
             if root.address is None or not is_plain_index(root.address):
@@ -280,6 +287,12 @@ class Lowerer:
         if dt.kind(s.var.dtype) in ("int", "uint", "bool"):
             place.ranges[s.var] = self.ranges[s.var] = dtype_range(s.var.dtype)
         return [Define(s.var, value)]
+
+    def _read_now(self, read: BufferLoad | Call, place: Place) -> Expr | None:
+        """What a load is when an address is bound."""
+        if isinstance(read, Call) or dt.kind(read.dtype) not in ("int", "uint"):
+            return None
+        return self._defined(place, read.buffer.name, self.resolve(read, place), self.scalars.unknown(read.dtype))
 
     def store(self, s: BufferStore, place: Place) -> list[Node]:
         if s.predicate is not None or any(isinstance(i, Ramp) for i in s.indices):
@@ -322,24 +335,32 @@ class Lowerer:
         resolved = self.resolve(call, place)
         assert isinstance(resolved, Call)
         if call.op.name in PARITY_WAITS:
-            load = address_operand(resolved.args[0])
-            if load is None:
-                raise LoweringError(f"the barrier of '{call.op.name}' must be the address of an element of a shared buffer")
-            return [Wait(self.memory(load, place), Index(resolved.args[1]), PARITY_WAITS[call.op.name])]
+            return [self._wait(resolved, place)]
         if call.op.name in _ALL_ARRIVE:
             a = place.active
             self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent or a.left_apart()), s.span))
         if call.op.name in _NAMED_BARRIERS:
             low, high = self._limits(const(resolved.args[0]), place)
             self.storage.barriers |= frozenset(range(max(0, low), min(15, high) + 1))
-        template = TEMPLATES.get(call.op.name)
-        aligned = template.aligned if template is not None else call.op.name == "tirx.cuda.cluster_sync"
-        if aligned and not place.active.whole(32):
+        self._check_mask(resolved)
+        block, _ = lower_call(resolved, self._places(place))
+        if any(isinstance(n, Instruction) and _aligned(n.opcode) for n in walk(block)) and not place.active.whole(32):
             raise LoweringError(
                 f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
             )
-        self._check_mask(resolved)
-        return list(program_of(resolved, lambda load, rank=None: self.memory(load, place, rank)))
+        return list(block)
+
+    def _wait(self, call: Call, place: Place) -> Node:
+        barrier = in_space(self._places(place).locate(call.args[0]), "shared::cta")
+        if not isinstance(barrier, Memory):
+            raise LoweringError(f"the barrier of '{call.op.name}' must be the address of an element of a shared buffer")
+        return Wait(barrier, Index(call.args[1]), PARITY_WAITS[call.op.name])
+
+    def _places(self, place: Place) -> Places:
+        """What is known of addresses here."""
+        return Places(
+            lambda load: self.memory(load, place), self.storage.roots.get, lambda root: self._reached(root, place)
+        )
 
     def _check_mask(self, call: Call) -> None:
         """A constant mask of CTAs must name CTAs of the cluster."""
@@ -505,6 +526,11 @@ class Lowerer:
         )
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
+
+
+def _aligned(opcode: str) -> bool:
+    """Whether an instruction wants all threads of the warp at once."""
+    return ".aligned" in opcode
 
 
 #: Barriers for which all threads of the CTA must arrive.

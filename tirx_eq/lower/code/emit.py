@@ -15,22 +15,29 @@ from ...ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symb
 from ...ptx.tensormap import TensorMap
 from ..indices import Indices, is_index
 from ..program import (
+    AddressOf,
+    At,
     Block,
     Box,
     Comment,
     Define,
+    Generic,
     If,
     Index,
     Instruction,
     Jump,
     Kept,
     Loop,
+    MapAt,
     Memory,
     Operand,
+    Piece,
     Pointer,
     Repeat,
+    Special,
     Store,
     Temp,
+    Value,
     Wait,
     Word,
 )  # fmt: skip
@@ -95,7 +102,7 @@ class Emitter:
             elif _is_special(source.name):
                 self.terms.define(name, self.k.op("mov.u32", special(f"%{source.name}")))
 
-        for word in partly_written(program):
+        for word in partly_written(program, self.indices.term):
             self.k.emit(f"mov.b{word.array.word_bits}", self.word(word), 0)
 
     def pointer(self, root: Root) -> Reg:
@@ -257,13 +264,64 @@ class Emitter:
         if isinstance(o, Box):
             coords = [self.index(Index(e)) for e in o.coords]
             return tensor(self.tensor_map(self.maps[o.map]), coords)
+        if isinstance(o, Value):
+            return self.values.typed(o)
+        if isinstance(o, Piece):
+            return self.values.piece(o.memory, o.bits)
+        if isinstance(o, (AddressOf, Generic)):
+            number = self.number(o.memory, 64 if isinstance(o, Generic) or o.type.endswith("64") else 32)
+            return Address(number) if isinstance(o, Generic) else number
         if isinstance(o, Pointer):
-            return self.terms.address(self.indices.term(o.expr))
+            return self._at_pointer(o)
+        if isinstance(o, At):
+            return Address(self.temp(o.base), o.offset)
+        if isinstance(o, MapAt):
+            where = self._map_address(o.map)
+            return tensor(where, [self.index(Index(e)) for e in o.coords]) if o.coords else Address(where)
+        if isinstance(o, Special):
+            return special(o.name)
         if isinstance(o, Kept):
             return SINK
         if isinstance(o, int) and o >= 1 << 16:
             return Imm(o, hex=True)
         return o  # type: ignore[return-value]
+
+    def _at_pointer(self, o: Pointer) -> Address:
+        """The memory at an address that is a number; one that may wrap around is computed modulo its width."""
+        if o.bits == 64 or self.terms.reaches_beyond(self.indices.term(o.expr), 32):
+            address = self.values.typed(Value(o.expr, f"b{o.bits}"))
+            assert isinstance(address, Reg)
+            return Address(address)
+        return self.terms.address(self.indices.term(o.expr))
+
+    def _map_address(self, e: Expr) -> Reg:
+        if isinstance(e, Var) and e in self.params:
+            return self.tensor_map(e.name)
+        found = self.values.typed(Value(e, "b64"))
+        assert isinstance(found, Reg)
+        return found
+
+    def number(self, m: Memory, bits: int) -> Reg:
+        """The address of a place in memory: in the window of its space (32 bits, shared memory), or generic (64 bits)."""
+        at = self.memory(m)
+        space = "global" if m.root.space == "global" else "shared"
+        wide = space == "global"
+        base = at.base if isinstance(at.base, Reg) else self.k.op("mov.b32", at.base)
+        if at.offset:
+            base = self.k.op(f"add.s{64 if wide else 32}", base, at.offset)
+        if wide:
+            if bits == 32:
+                raise LoweringError(f"'{m.root.name}' is in global memory: its address has 64 bits")
+            return self.k.op("cvta.global.u64", base)
+        if bits == 32:
+            return base
+        window = "shared::cluster" if m.root.space == "cluster" else "shared"
+        return self.k.op(f"cvta.{window}.u64", self.k.op("cvt.u64.u32", base))
+
+    def nodes(self, block: Block) -> None:
+        """The nodes of an expression's own code: values of loads hold for all of them."""
+        for node in block:
+            getattr(self, f"_{type(node).__name__.lower()}")(node)
 
     def temp(self, t: Temp) -> Reg:
         if t not in self.temps:

@@ -14,6 +14,9 @@ from ...ptx.operands import Address, Imm, Not, Reg
 
 _COMPARE = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne"}
 _BOOLEAN = frozenset((*_COMPARE, "land", "lor", "lnot"))
+#: Operators whose low bits depend only on those of their operands.
+_RING = {"add": "add.s64", "sub": "sub.s64", "mul": "mul.lo.s64", "shl": "shl.b64", "and": "and.b64", "or": "or.b64",
+         "xor": "xor.b64"}  # fmt: skip
 _BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 
 
@@ -77,7 +80,7 @@ class TermCode:
         if bits == 32 and not (-(1 << 31) <= low and high < 1 << 32):
             return False
         low, high = self._reach(term)
-        return -(1 << 63) <= low and high < 1 << 63
+        return (-(1 << 63) <= low and high < 1 << 63) or (low >= 0 and high < 1 << 64)
 
     def reaches_beyond(self, term: Term, bits: int) -> bool:
         """Whether more than ``bits`` bits are needed to compute the term exactly."""
@@ -115,7 +118,7 @@ class TermCode:
         if isinstance(term, tuple) and term[0] in ("add", "sub", "mul", "neg"):
             return all(map(self._is_exact_modulo, term[1:]))
         low, high = self._reach(term)
-        return -(1 << 63) <= low and high < 1 << 63
+        return (-(1 << 63) <= low and high < 1 << 63) or (low >= 0 and high < 1 << 64)
 
     def split(self, term: Term) -> tuple[Term, int]:
         """(moving part, constant) of a sum; the constant is what an address can carry as its offset."""
@@ -152,9 +155,29 @@ class TermCode:
 
     def low_bits(self, term: Term, bits: int) -> Reg:
         """The value modulo 2^bits, of a term that needn't fit."""
+        if not self._is_exact_modulo(term):
+            return self._convert(term, self._modular(term), bits)
         return self._convert(term, self._materialise(term, self.width(term)), bits)
 
+    def _modular(self, term: Term) -> Reg:
+        """The value modulo 2^64: of sums, products and bits it depends on those of the operands alone."""
+        if isinstance(term, int):
+            return self.k.op("mov.b64", Imm(term & (1 << 64) - 1, hex=True))
+        opcode = _RING.get(term[0]) if isinstance(term, tuple) else None
+        if opcode is None:
+            return self._register(term, 64)
+        assert isinstance(term, tuple)
+        key = ("modulo", term)
+        found = self.lookup(key)
+        if found is None:
+            left = self._modular(term[1])
+            right = self.value(term[2], 32) if term[0] == "shl" else self._modular(term[2])
+            found = self.keep(key, self.k.op(opcode, left, right), self.is_volatile(term))
+        return found
+
     def _convert(self, term: Term, register: Reg, bits: int) -> Reg:
+        if register.type == f"b{bits}":
+            return register
         key = ("as", bits, term)
         found = self.lookup(key)
         if found is None:

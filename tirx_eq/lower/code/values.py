@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import LoweringError
+from ...errors import LoweringError, TirxError
 from ...ir import (
     EQ,
     GE,
@@ -30,10 +30,13 @@ from ...ir import (
 )  # fmt: skip
 from ...ir import dtype as dt
 from ...ir.functor import post_order_visit
-from ...ptx.operands import SINK, Imm, Pair, Reg, Vec
+from ...ptx.operands import SINK, Imm, Not, Pair, Reg, Vec
+from ...ptx.syntax import TYPE_BITS
 from ...ptx.target import target_has
 from ..indices import is_index
-from ..program import Memory, Store, Word
+from ..intrinsics.build import is_lowered, lower_call
+from ..intrinsics.places import Places
+from ..program import Memory, Store, Temp, Value, Word
 from .accesses import state_space
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, TESTS, WIDE, form_of
 from .intrinsics import address_operand, constant, named_arguments
@@ -47,11 +50,6 @@ _FLOAT_OPS: dict[type, str] = {
 }  # fmt: skip
 _MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
-#: Shuffles: (mode, clamp of the lane number within its segment); PTX ISA 9.7.9.6, CUDA C++ Programming Guide 10.22.
-_SHUFFLES = {
-    "tirx.cuda.__shfl_sync": ("idx", 31), "tirx.cuda.__shfl_up_sync": ("up", 0), "tirx.cuda.__shfl_down_sync": ("down", 31),
-    "tirx.cuda.__shfl_xor_sync": ("bfly", 31),
-}  # fmt: skip
 _PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
@@ -97,6 +95,45 @@ class ValueCode:
             # Integers are mathematical; what is stored, bound or cast is reduced to its dtype.
             return self._low_bits(e, bits) if type(e) in _MODULAR else self.e.terms.low_bits(term, bits)
         return self.copy(e)
+
+    def typed(self, v: Value) -> Reg | Not | Imm:
+        """The operand for a place of a PTX type: a register that holds it, or a number where that may stand."""
+        e = v.expr
+        if v.type == "pred":
+            if isinstance(e, IntImm) and v.imm:
+                return Imm(int(bool(e.value)))
+            if dt.kind(e.dtype) == "bool":
+                return self.e.condition(e)
+            held = self.register(e)
+            return held if held.type == "pred" else self.k.op(f"setp.ne.s{max(32, dt.bits(e.dtype))}", held, 0)
+        made = self.value(e)
+        if isinstance(made, Imm):
+            if v.imm and (isinstance(made.value, int) or v.type in ("f32", "f64")):
+                return made
+            bits = max(16, TYPE_BITS[v.type])
+            if isinstance(made.value, float):
+                made = self.k.op("mov.f64" if e.dtype == "float64" else "mov.f32", made)
+            else:
+                made = self.k.op(f"mov.b{bits}", made)
+        return self.fit(made, v.type, e.dtype)
+
+    def fit(self, register: Reg, type_: str, dtype: str) -> Reg:
+        """A register that holds the same value (of ``dtype``), or its low bits, in as many bits as a PTX type has."""
+        bits = TYPE_BITS[type_]
+        if register.type == "pred":
+            register = self.k.op("selp.b32", 1, 0, register)
+        have = int(register.type[1:])
+        if register.type in ("f32", "f64") and type_ not in (register.type, "b" + register.type[1:]):
+            register = self.k.op(f"mov.b{have}", register)
+        if bits == 8 and type_ == "e2m1x2":
+            return register if have == 8 else self.k.op("cvt.u8.u16", self.fit(register, "b16", dtype))
+        bits = max(16, bits)
+        if have == bits:
+            return register
+        sign = "s" if dtype.startswith("int") else "u"
+        if have > bits:
+            return self.k.op(f"cvt.u{bits}.u{have}", register)
+        return self.k.op(f"cvt.{sign}{bits}.{sign}{have}", register)
 
     def _low_bits(self, e: Expr, bits: int) -> Reg:
         """A sum, difference or product that may overflow: its low bits depend only on those of its operands."""
@@ -192,17 +229,31 @@ class ValueCode:
         bits = memory.root.word_bits
         return Word(memory.root, offset * 8 // bits), offset * 8 % bits
 
+    def piece(self, memory: Memory, bits: int) -> Reg:
+        """The ``bits`` bits (8 to 64) at a place, in a register of its own."""
+        if memory.root.space == "local":
+            return self._read_bits(memory, bits)
+        return self.k.op(f"ld.{state_space(memory.root.space)}.b{bits}", self.e.memory(memory))
+
     def _read_register(self, memory: Memory, dtype: str) -> Reg:
-        word, shift = self._register_place(memory)
-        register = self.e.word(word)
-        bits = dt.storage_bits(dtype)
         if dt.kind(dtype) == "bool":
-            part = self.k.op("shr.u32", register, shift)
-            low = self.k.op("and.b32", part, 0xFF)
-            return self.k.op("setp.ne.s32", low, 0)
-        if bits == memory.root.word_bits:
-            # A copy: the register may be overwritten while the value is still wanted.
+            return self.k.op("setp.ne.s16", self._read_bits(memory, 8), 0)
+        return self._read_bits(memory, dt.storage_bits(dtype))
+
+    def _read_bits(self, memory: Memory, bits: int) -> Reg:
+        """A copy: the register may be overwritten while the value is still wanted."""
+        word, shift = self._register_place(memory)
+        register, whole = self.e.word(word), memory.root.word_bits
+        if bits == whole:
             return self.k.op(f"mov.b{bits}", register)
+        if bits > whole:
+            return self.k.op("mov.b64", Vec((register, self.e.word(Word(word.array, word.index + 1)))))
+        if whole == 64:
+            low, high = self.k.reg("b32"), self.k.reg("b32")
+            self.k.emit("mov.b64", Vec((low, high)), register)
+            register, shift = (high if shift >= 32 else low), shift % 32
+            if bits == 32:
+                return register
         if bits == 16:
             low, high = self.k.reg("b16"), self.k.reg("b16")
             self.k.emit("mov.b32", Vec((low, high)), register)
@@ -211,8 +262,12 @@ class ValueCode:
         return self.k.op("cvt.u16.u32", self.k.op("and.b32", part, (1 << bits) - 1))
 
     def store(self, node: Store) -> None:
-        value = self.register(node.value) if dt.is_float(node.dtype) else self.value(node.value)
         root, bits = node.memory.root, dt.storage_bits(node.dtype)
+        if isinstance(node.value, Temp):
+            held = self.e.temp(node.value)
+            value: Reg | Imm = held if held.type == "pred" else self.fit(held, f"b{max(16, bits)}", node.dtype)
+        else:
+            value = self.register(node.value) if dt.is_float(node.dtype) else self.value(node.value)
         if isinstance(value, Reg) and value.type == "pred":
             value = self.k.op("selp.b32", 1, 0, value)
         if root.space == "local":
@@ -224,12 +279,27 @@ class ValueCode:
 
     def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
         word, shift = self._register_place(memory)
-        register = self.e.word(word)
-        if bits == memory.root.word_bits:
+        register, whole = self.e.word(word), memory.root.word_bits
+        if bits == whole:
             self.k.emit(f"mov.b{bits}", register, value)
+            return
+        if bits > whole:
+            if isinstance(value, Imm):
+                value = self.k.op("mov.b64", value)
+            self.k.emit("mov.b64", Vec((register, self.e.word(Word(word.array, word.index + 1)))), value)
             return
         if isinstance(value, Reg) and value.type == "b16":
             value = self.k.op("cvt.u32.u16", value)
+        if whole == 64:
+            halves = [self.k.reg("b32"), self.k.reg("b32")]
+            self.k.emit("mov.b64", Vec(tuple(halves)), register)
+            at, shift = divmod(shift, 32)
+            if bits == 32:
+                halves[at] = value if isinstance(value, Reg) else self.k.op("mov.b32", value)
+            else:
+                self.k.emit("bfi.b32", halves[at], value, halves[at], shift, bits)
+            self.k.emit("mov.b64", register, Vec(tuple(halves)))
+            return
         self.k.emit("bfi.b32", register, value, register, shift, bits)
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -286,21 +356,23 @@ class ValueCode:
         self.k.emit("fence.proxy.async.shared::cta")
         return first
 
-    def shuffle(self, e: Call) -> Reg:
-        """``__shfl_*_sync(mask, value, lane, width)`` of a 32-bit value; the segments are ``width`` lanes, a constant."""
-        mode, clamp = _SHUFFLES[e.op.name]
-        mask, value, lane, width = e.args
-        if dt.bits(e.dtype) != 32 or dt.lanes(e.dtype) != 1:
-            raise LoweringError(f"'{e.op.name}' of {e.dtype}: a shuffle moves 32 bits", span=e.span)
-        if not isinstance(width, IntImm) or width.value not in (1, 2, 4, 8, 16, 32):
-            raise LoweringError(f"the width of '{e.op.name}' must be a constant power of two up to 32", span=e.span)
-        out = self.k.reg("f32" if dt.is_float(e.dtype) else "b32")
-        members = self.value(mask)
-        if isinstance(members, Imm):
-            members = Imm(int(members.value) & 0xFFFFFFFF, hex=True)
-        segment = (32 - width.value) << 8 | clamp
-        self.k.emit(f"shfl.sync.{mode}.b32", out, self.register(value), self.value(lane), segment, members)
-        return out
+    def intrinsic(self, e: Call) -> Reg:
+        """The value of a call that has a template."""
+        storage = self.e.indices.storage
+        places = Places(
+            lambda load: Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices)), storage.roots.get
+        )
+        try:
+            block, result = lower_call(e, places)
+        except TirxError as error:
+            raise error.at(e.span) from None
+        if result is None:
+            raise LoweringError(f"'{e.op.name}' is a statement and has no value", span=e.span)
+        self.e.nodes(block)
+        made = self.e.temp(result)
+        if made.type == "pred" or dt.kind(e.dtype) == "bool":
+            return made
+        return self.fit(made, f"b{max(16, dt.bits(e.dtype))}", e.dtype)
 
     def call(self, e: Call) -> Reg:
         name = e.op.name
@@ -310,8 +382,8 @@ class ValueCode:
             return p
         if name == "tirx.if_then_else":
             return self.choice(e)
-        if name in _SHUFFLES:
-            return self.shuffle(e)
+        if is_lowered(name):
+            return self.intrinsic(e)
         if name == "tirx.fma":
             a, b, c = (self.register(x) for x in e.args)
             return self.k.op(f"fma.rn.{ptx_type(e.dtype)}", a, b, c)
