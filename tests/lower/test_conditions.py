@@ -183,8 +183,6 @@ WITNESSES = {
     "tmem store of two extents": lambda: half(tmem("Tx.wg.copy_async(t[:, :], v[:, :])"), "copy_async", "src"),
     "tmem load to shared": lambda: tmem("Tx.wg.copy_async(sh[:, :], t[:, :])"),
     "tmem store from shared": lambda: tmem("Tx.wg.copy_async(t[:, :], sh[:, :])"),
-    "tmem load of doubles": lambda: tmem("Tx.wg.copy_async(v[:, :], t[:, :])", dtype="float64"),
-    "tmem store of doubles": lambda: tmem("Tx.wg.copy_async(t[:, :], v[:, :])", dtype="float64"),
     "tmem load, lanes reversed": lambda: tmem(
         "Tx.wg.copy_async(v[:, :], t[:, :])", regs="S[(2, 64, 64):(1 @ tid_in_wg, 2 @ tid_in_wg, 1)]"),
     "tmem store, lanes reversed": lambda: tmem(

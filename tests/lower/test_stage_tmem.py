@@ -1,4 +1,4 @@
-"""Primitives on operands in tensor memory go through registers of the warpgroup."""
+"""Primitives on operands in tensor memory go through registers of the warps that make the call."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ LOAD, STORE = "copy_async/tcgen05_ld", "copy_async/tcgen05_st"
         ("copy", "tensor memory <- registers", "uint8", (STORE,)),
         ("copy", "global <- tensor memory", "float16", (LOAD, "copy/spread")),
         ("copy", "tensor memory <- tensor memory", "int32", (LOAD, STORE)),
+        ("add", TMEM, "float64", (LOAD, "map/scalar", STORE)), ("sum", TMEM, "int64", (LOAD, "reduce/serial", STORE)),
+        ("copy", "registers <- tensor memory", "float4_e2m1fn", (LOAD,)),
         ("binary_reduce", TMEM, "float32", (LOAD, "map/packed", STORE, "reduce/packed")),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("scope", ["warpgroup", "cta"])
+@pytest.mark.parametrize("scope", ["warp", "warpgroup", "cta"])
 def test_through_registers(primitive, placement, dtype, variants, scope):
     cell = Cell(primitive, scope, placement, dtype)
     (found,) = outcomes([cell])
@@ -34,7 +36,6 @@ def test_through_registers(primitive, placement, dtype, variants, scope):
     execute(cell)
 
 
-@pytest.mark.parametrize("scope", ["thread", "warp"])
-def test_only_a_warpgroup_reaches_all_lanes(scope):
+def test_one_thread_reaches_no_tensor_memory():
     with pytest.raises(NoCandidate, match="is in tensor memory"):
-        compile_function(cell_kernel(Cell("add", scope, TMEM, "float32")))
+        compile_function(cell_kernel(Cell("add", "thread", TMEM, "float32")))

@@ -1,4 +1,4 @@
-"""Copies between tensor memory and registers of elements of 8, 16 and 32 bits, packed or one to a column."""
+"""Copies between tensor memory and registers of elements of 4 to 64 bits, packed, one to a column or in two."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from .test_equation import lowered, mutants, verdict
 ROWS = "S[(128, 16):(1 @ tid_in_wg, 1)]"
 #: Fragments of mma.m16n8k16, those of rows 16 to 31 of a warp after those of 0 to 15.
 FRAGMENT = "S[(4, 2, 2, 8, 2, 4, 2):(1 @ wid_in_wg, 8, 2, 4 @ laneid, 4, 1 @ laneid, 1)]"
+#: The same lanes with elements of 64 bits, two columns each: 16x256b.
+PAIRS = "S[(4, 2, 2, 8, 4, 4):(1 @ wid_in_wg, 8, 1, 4 @ laneid, 2, 1 @ laneid)]"
 PACKED, ALONE = "S[(128, 16):(1 @ TLane, 1 @ TCol)]", "S[(128, 16):(1 @ TLane, 2 @ TCol)]"
 #: (dtype, layout in tensor memory, layout in registers) -> the transfer.
 CASES = {
     ("float32", PACKED, ROWS): "32x32b.x16", ("float16", PACKED, ROWS): "32x32b.x8", ("uint8", PACKED, ROWS): "32x32b.x4",
     ("bfloat16", ALONE, ROWS): "32x32b.x8, 16-bit halves", ("float16", PACKED, FRAGMENT): "16x128b.x2",
-    ("int16", ALONE, FRAGMENT): "16x128b.x2, 16-bit halves",
+    ("int16", ALONE, FRAGMENT): "16x128b.x2, 16-bit halves", ("float64", PACKED, ROWS): "32x32b.x32",
+    ("int64", PACKED, PAIRS): "16x256b.x4",
 }  # fmt: skip
 
 
@@ -34,7 +37,7 @@ tid = Tx.thread_id([128])
 w = Tx.warp_id([4])
 addr = Tx.alloc_shared([1], "uint32")
 if w == 0:
-    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols=32, cta_group=1)
+    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols=64, cta_group=1)
 Tx.ptx.tcgen05.fence.before_thread_sync()
 Tx.cuda.cta_sync()
 Tx.ptx.tcgen05.fence.after_thread_sync()
@@ -52,7 +55,7 @@ Tx.wg.copy(B[:, :], vb[:, :])
 Tx.cuda.cta_sync()
 if w == 0:
     Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-    Tx.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=1)
+    Tx.ptx.tcgen05.dealloc(addr[0], n_cols=64, cta_group=1)
 """,
         f'A: Tx.Buffer((128, 16), "{dtype}"), B: Tx.Buffer((128, 16), "{dtype}")',
         "from tirx_eq.layout import laneid, wid_in_wg\n",
@@ -66,7 +69,7 @@ def test_there_and_back(dtype, tmem, registers):
     wanted = CASES[dtype, tmem, registers]
     assert [c.choice.chosen.describe() for c in made.calls[1:3]] == [f"TmemStore({wanted})", f"TmemLoad({wanted})"]
     made.assemble()
-    given = np.random.default_rng(2).integers(0, 100, (128, 16)).astype(dt.numpy_dtype(dtype))
+    given = np.random.default_rng(2).integers(0, 100 if dt.bits(dtype) > 4 else 4, (128, 16)).astype(dt.numpy_dtype(dtype))
     result = made.simulate(given, np.zeros_like(given))
     assert not result.faults, [str(f) for f in result.faults[:3]]
     np.testing.assert_array_equal(result.arrays["B"], given)

@@ -27,7 +27,7 @@ ELEMENTWISE = {
     "exp in registers": of("Tx.exp(r[:], r[:])", LOCAL),
     "sum in registers": of("Tx.add(r[:], r[:], s[:])", LOCAL),
     "fill by a cluster": of("Tx.cluster.fill(B[:, :], 0.0)"),
-    "add in tensor memory": of("Tx.warp.add(t[0:32, :], t[0:32, :], 1.0)", TENSOR_MEMORY),
+    "add in tensor memory": of("Tx.add(t[0:1, :], t[0:1, :], 1.0)", TENSOR_MEMORY),
     "exp of integers": of("Tx.exp(r[:], r[:])", 'r = Tx.alloc_local((16,), "int32")\n'),
     "shifted in place": of("Tx.add(B[tid % 64, 0:32], B[tid % 64, 1:33], 1.0)"),
     "held by other threads": of("Tx.wg.add(v[:, :], v[:, :], u[:, :])", LOCAL + ROWS + REVERSED),

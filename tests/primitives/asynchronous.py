@@ -13,7 +13,8 @@ from .cells import PLACES, REGISTERS, SCOPES
 #: What a rule's conditions say of where its operands are.
 _WHERE = {"registers": ("registers", "a thread's registers"), "shared": ("shared memory",), "global": ("global memory",),
           "tensor memory": ("tensor memory",)}  # fmt: skip
-#: Scopes within a CTA: threads copy together, or elect one that issues the copy.
+#: Scopes within a CTA: threads copy together, or elect one that issues the copy; whole warps reach tensor memory.
+_WARPS = ("warp", "warpgroup", "cta")
 _MANY = ("thread", "warp", "warpgroup", "cta")
 
 NO_ENGINE = (
@@ -23,9 +24,10 @@ NO_ENGINE = (
 )
 COPIES = """## copy_async
 
-Bits are moved, so dtypes don't matter but for their size: tensor memory and registers exchange elements of 8, 16 and 32
-bits; the other copies take all.  Tensor copies, bulk copies and those from shared to tensor memory are issued by one thread:
-at wider scopes than a thread's, one lane of the first warp of each unit is elected.
+Bits are moved, so dtypes don't matter: every copy takes all.  Tensor copies, bulk copies and those from shared to tensor
+memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At CTA
+scope tensor memory and registers exchange what a CTA of one warpgroup has; in a larger one several warps would move the same
+lanes, and the call is made at warpgroup scope.
 """
 PRODUCTS = """## gemm_async
 
@@ -39,11 +41,7 @@ FRAGMENTS = """
 At warp, warpgroup and CTA scope, A, B, C and D in registers as `mma.sync` has them: `gemm/mma_sync`, in these shapes.  A
 thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
-_BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by the warps of a warpgroup, each for its 32 lanes"
-NOT_HERE = {
-    "thread": _BY_WARPS, "warp": _BY_WARPS,
-    "cta": "a CTA may have several warpgroups, and each would move the same lanes: the call is made at warpgroup scope",
-}  # fmt: skip
+BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"
 BY_THREADS = "`st.async` stores registers of the thread that executes it"
 NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
 
@@ -66,7 +64,9 @@ def _in(p: Premises, which: str, place: str) -> bool:
 
 
 def _scopes(p: Premises) -> tuple[str, ...]:
-    return _MANY if p.scope is None else (p.scope,)
+    if p.scope is not None:
+        return (p.scope,)
+    return _WARPS if "each warp moves its own lanes" in p.holds else _MANY
 
 
 def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
@@ -79,7 +79,7 @@ def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
         why = NO_CLUSTER
     elif any(_in(p, side, "tensor memory") and _in(p, other, REGISTERS) for p in rules
              for side, other in (("source", "destination"), ("destination", "source"))):  # fmt: skip
-        why = NOT_HERE[scope]
+        why = BY_WARPS
     else:
         why = BY_THREADS
     return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+_NO_THREAD = (
+    "tensor memory is reached by `tcgen05.ld` and `tcgen05.st`, which all 32 lanes of a warp execute together: one thread has "
+    "no instruction for it"
+)
 #: Condition -> why no variant can do without it.
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
@@ -16,19 +20,8 @@ REASONS: dict[str, str] = {
         "threads of different CTAs have neither registers nor ordinary shared memory in common, and no instruction of a "
         "cluster computes: each CTA makes the call for its part"
     ),
-    "operands in memory or registers": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes (`tcgen05.ld`, "
-        "`tcgen05.st`): neither a thread nor a single warp reaches all lanes"
-    ),
-    "source in memory": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes"
-    ),
-    "destination in memory": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes"
-    ),
-    "elements of 8, 16 or 32 bits": (
-        "`tcgen05.ld` and `tcgen05.st` move columns of 32 bits, into which elements of 8, 16 or 32 bits fit whole"
-    ),
+    "operands in memory or registers": _NO_THREAD, "source in memory": _NO_THREAD, "destination in memory": _NO_THREAD,
+    "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
     "the registers hold what the shape moves": (
         "a row of the operand is less than a 32-bit column of tensor memory, which is read and written whole"
     ),
@@ -45,15 +38,6 @@ REASONS: dict[str, str] = {
     ),
     "matrices in memory or registers": (
         "factors and sums in tensor memory are those of `gemm_async`; no other instruction multiplies them"
-    ),
-    "both operands in registers": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes"
-    ),
-    "one operand in registers, one in memory": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes"
-    ),
-    "registers of several threads and memory": (
-        "tensor memory is reached by the four warps of a warpgroup together, each its own 32 lanes"
     ),
     "source in global memory": (
         "the threads of a cluster have only global memory in common: each CTA copies for its own shared memory and registers"

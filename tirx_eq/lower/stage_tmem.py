@@ -1,7 +1,7 @@
 """Primitives on operands in tensor memory: through registers, since no instruction but those of the tensor core computes there.
 
-Each such operand gets registers of the warpgroup, one row (lane) per thread; it is brought there before the call, and the
-result is put back after it.  ``copy`` between tensor memory and registers is the asynchronous copy and the wait for it.
+Each such operand gets registers of the warps that make the call, one row (lane) per thread; it is brought there before the
+call, and the result is put back after it.  ``copy`` between tensor memory and registers is the asynchronous copy and the wait for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from ..ir.op import TILE_PREFIX
 from ..ir.stmt import seq
 from ..layout import TileLayout
 from .expand import expand
-from .sharing.threads import WARPGROUP, Launch
+from .sharing.threads import WARP, WARPGROUP, Launch
 
+#: Scope -> lanes of tensor memory that its threads reach together, and the axis that counts the threads.
+LANES = {"warp": (WARP, "laneid"), "warpgroup": (WARPGROUP, "tid_in_wg")}
 #: Primitives that deal with tensor memory themselves.
 NATIVE = frozenset(("copy_async", "gemm_async"))
 MOVES = frozenset(("copy", "permute_layout"))
@@ -40,8 +42,8 @@ MOVES = frozenset(("copy", "permute_layout"))
 def stage_tensor_memory(func: PrimFunc, launch: Launch) -> PrimFunc:
     """The function with every primitive on tensor memory made of copies to and from registers, and one on registers.
 
-    Calls that no warpgroup makes stay: a tensor-memory transfer is made by the warps of a warpgroup, each for its own lanes
-    (PTX ISA 9.7.16.8), so no variant will lower them.
+    A tensor-memory transfer is made by whole warps, each for its own 32 lanes (PTX ISA 9.7.16.8).  Calls that neither a warp
+    nor a warpgroup makes stay, and no variant will lower them.
     """
     stage = _Stage(launch)
     return stage.visit_prim_func(func)
@@ -57,54 +59,65 @@ class _Stage(StmtMutator):
             return value
         if value.op.short_name == "compose_op":  # its parts have scopes of their own
             return seq(self.visit(part) for part in value.args)
-        if not self._by_warpgroup(value):
+        if self._scope(value) is None:
             return value
         if (parts := expand(value, self.launch)) is not None:
             return seq(self.visit(part) for part in parts)
         return seq(self._staged(value))
 
-    def _by_warpgroup(self, value: TilePrimitiveCall) -> bool:
+    def _scope(self, value: TilePrimitiveCall) -> str | None:
+        """The scope at which the call's operands are moved, None if no whole warps make it."""
         scope = value.scope.kind
-        return scope == "warpgroup" or (scope == "cta" and self.launch.threads == WARPGROUP)
+        if scope == "cta" and self.launch.threads == WARPGROUP:
+            return "warpgroup"
+        return scope if scope in LANES else None
 
     def _staged(self, value: TilePrimitiveCall) -> list[Stmt]:
         """Declarations, loads, the call on registers, the store."""
         spaces = [r.buffer.scope for r in value.regions()]
+        scope = self._scope(value)
+        assert scope is not None
+        lanes, axis = LANES[scope]
+
+        def move(dst: BufferRegion, src: BufferRegion) -> Stmt:
+            op = Op.get(TILE_PREFIX + "copy_async")
+            return TilePrimitiveCall(op, (dst, src), scope=ExecScope(scope), span=value.span)
+
         if value.op.short_name in MOVES and sorted(spaces) == ["local", "tmem"]:
-            return [_move(value, *value.args), _wait(value, loading=spaces[0] == "local")]
-        if value.op.short_name in MOVES and spaces == ["tmem", "tmem"] and (rows := _rows(value.args[1])) is not None:
+            return [move(*value.args), _wait(value, loading=spaces[0] == "local")]
+        if value.op.short_name in MOVES and spaces == ["tmem", "tmem"] and (rows := _rows(value.args[1], lanes)) is not None:
             dst, src = value.args
-            held = self._registers(src, *rows)
-            loaded = [_move(value, held, src), _wait(value, loading=True)]
-            return [AllocBuffer(held.buffer, span=value.span), *loaded, _move(value, dst, held), _wait(value, loading=False)]
+            held = self._registers(src, axis, *rows)
+            loaded = [move(held, src), _wait(value, loading=True)]
+            return [AllocBuffer(held.buffer, span=value.span), *loaded, move(dst, held), _wait(value, loading=False)]
         before: list[Stmt] = []
         after: list[Stmt] = []
         args = []
         names = value.signature.operands
         waits = False
         for name, arg in zip(names, value.args):
-            if not (isinstance(arg, BufferRegion) and arg.buffer.scope == "tmem") or (rows := _rows(arg)) is None:
+            if not (isinstance(arg, BufferRegion) and arg.buffer.scope == "tmem") or (rows := _rows(arg, lanes)) is None:
                 args.append(arg)
                 continue
-            held = self._registers(arg, *rows)
+            held = self._registers(arg, axis, *rows)
             before.append(AllocBuffer(held.buffer, span=value.span))
             args.append(held)
             output = name in value.signature.outputs
             if not output or _accumulates(value):
-                before.append(_move(value, held, arg))
+                before.append(move(held, arg))
                 waits = True
             if output:
-                after += [_move(value, arg, held), _wait(value, loading=False)]
+                after += [move(arg, held), _wait(value, loading=False)]
         if waits:
             before.append(_wait(value, loading=True))
         return [*before, replace(value, args=tuple(args), span=value.span), *after]
 
-    def _registers(self, region: BufferRegion, rows: int, columns: int) -> BufferRegion:
-        """Registers of the warpgroup with a row per thread."""
+    def _registers(self, region: BufferRegion, axis: str, rows: int, columns: int) -> BufferRegion:
+        """Registers of the threads along an axis, a row for each."""
         self.count += 1
         name = f"staged_{region.buffer.name}_{self.count}"
         data = Var(name, PointerType(PrimType(region.buffer.dtype), "local"))
-        layout = TileLayout.from_iters([(rows, 1, "tid_in_wg"), (columns, 1, "m")])
+        layout = TileLayout.from_iters([(rows, 1, axis), (columns, 1, "m")])
         shape = (const(rows), const(columns))
         return Buffer(data, region.buffer.dtype, shape, name=name, layout=layout, span=region.buffer.span).full_region()
 
@@ -116,15 +129,15 @@ def _touches(value: TilePrimitiveCall) -> bool:
     return any(isinstance(a, TilePrimitiveCall) and _touches(a) for a in value.args)
 
 
-def _rows(region: BufferRegion) -> tuple[int, int] | None:
-    """(lanes, columns) of a region that covers all lanes, else None."""
+def _rows(region: BufferRegion, lanes: int) -> tuple[int, int] | None:
+    """(lanes, columns) of a region with this many rows, else None."""
     extents = region.const_extents()
     if extents is None:
         return None
     big = [e for e in extents if e != 1]
-    if len(big) == 1 and big[0] == WARPGROUP:
-        return WARPGROUP, 1
-    return (big[0], big[1]) if len(big) == 2 and big[0] == WARPGROUP else None
+    if big == [lanes]:
+        return lanes, 1
+    return (big[0], big[1]) if len(big) == 2 and big[0] == lanes else None
 
 
 def _accumulates(value: TilePrimitiveCall) -> bool:
@@ -132,13 +145,6 @@ def _accumulates(value: TilePrimitiveCall) -> bool:
         return False
     flag = value.operand("accum")
     return bool(flag.value if isinstance(flag, IntImm) else flag)
-
-
-def _move(value: TilePrimitiveCall, dst: BufferRegion, src: BufferRegion) -> Stmt:
-    """An asynchronous copy by the warpgroup."""
-    return TilePrimitiveCall(
-        Op.get(TILE_PREFIX + "copy_async"), (dst, src), scope=ExecScope("warpgroup"), span=value.span
-    )
 
 
 def _wait(value: TilePrimitiveCall, loading: bool) -> Stmt:

@@ -1,4 +1,4 @@
-"""Conditions on copies between tensor memory and registers (PTX ISA 9.7.16, tcgen05.ld and tcgen05.st)."""
+"""Conditions on copies between tensor memory and registers of warps (PTX ISA 9.7.16, tcgen05.ld and tcgen05.st)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from ..context import CallContext, Operand
 from ..sharing.holders import THREAD_AXES
-from ..sharing.threads import WARPGROUP
+from ..sharing.threads import WARP, WARPGROUP
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
-from .tmem_place import cells, moves_as_a_whole
+from .tmem_place import moves_as_a_whole, own_places
 
 Array = np.ndarray
 
@@ -69,7 +69,9 @@ def tmem_and_registers(c: CallContext) -> tuple[Operand, Operand]:
 
 @dataclass(frozen=True)
 class Fragment:
-    """Words of a copy as arrays: lane and column in tensor memory, thread of the warpgroup, register of the thread.
+    """Words of a copy as arrays: lane and column in tensor memory, thread and its register, of 32 bits.
+
+    Threads count in the warpgroup and lanes from 0; at warp scope threads count in the warp, lanes in the warp's own 32.
 
     ``element`` is the first element in each word.  ``stride`` is 2 where a register holds the low halves of two columns
     (``.pack::16b``); ``column`` then counts pairs of columns from the first.
@@ -102,19 +104,27 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     if {o.root.space for o in regions(c)} != {"tmem", "local"}:
         return "one operand must be in tensor memory, the other in registers"
     tmem, regs = tmem_and_registers(c)
-    t, r = tmem.places(c.lowest()), regs.places(c.lowest())
+    r = regs.places(c.lowest())
+    t = own_places(c, tmem)
+    if isinstance(t, str):
+        return t
     if "TLane" not in t or "TCol" not in t:
         return f"'{tmem.buffer.name}' has no layout on TLane and TCol"
-    thread = thread_in_warpgroup(c, r)
+    thread = thread_in_unit(c, r)
     if isinstance(thread, str):
         return f"'{regs.buffer.name}' {thread}"
     if (reason := moves_as_a_whole(c, tmem)) is not None:
         return reason
-    if regs.root.word_bits != 32:
-        return f"the registers of '{regs.buffer.name}' have {regs.root.word_bits} bits"
-    column, part = cells(tmem, t)
-    per = 32 // tmem.bits
-    register, place = r["byte"] // 4, r["byte"] % 4 * 8 // tmem.bits
+    # Elements of 64 bits are two words, in neighbouring columns and in the halves of one register.
+    words, bits = max(1, tmem.bits // 32), min(32, tmem.bits)
+    at = [
+        np.repeat(np.broadcast_to(v, (tmem.size,)), words)
+        for v in (t["TLane"], t["TCol"] * tmem.bits, thread, regs.bit_places(c.lowest()), np.arange(tmem.size))
+    ]
+    lane, there, thread, here, number = at
+    second = np.tile(np.arange(words) * 32, tmem.size)
+    column, part = (there + second) // 32, (there + second) % 32 // bits
+    register, place = (here + second) // 32, (here + second) % 32 // bits
     if packing:
         column, wanted = (column - column.min()) // 2 + column.min(), (column - column.min()) % 2
         if part.any():
@@ -124,20 +134,31 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     bad = np.flatnonzero(place != wanted)
     if len(bad):
         k = int(bad[0])
-        return f"element {coordinate(tmem, k)} is part {int(place[k])} of its register, part {int(wanted[k])} in tensor memory"
-    word = ((thread << 16 | register) << 16 | t["TLane"]) << 16 | column
-    _, first, counts = np.unique(word[np.argsort(place, kind="stable")], return_index=True, return_counts=True)
-    if (counts != per).any():
-        return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {per}"
-    element = np.argsort(place, kind="stable")[first]
-    return Fragment(
-        t["TLane"][element], column[element], thread[element], register[element], element, 2 if packing else 1
+        return (
+            f"element {coordinate(tmem, int(number[k]))} is part {int(place[k])} of its register, part {int(wanted[k])} in "
+            "tensor memory"
+        )
+    word = ((thread << 16 | register) << 16 | lane) << 16 | column
+    order = np.argsort(place, kind="stable")
+    _, first, counts = np.unique(word[order], return_index=True, return_counts=True)
+    if (counts != 32 // bits).any():
+        return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {32 // bits}"
+    element = order[first]
+    made = Fragment(
+        lane[element], column[element], thread[element], register[element], number[element], 2 if packing else 1
     )
+    if regs.root.word_bits == 64 and len(np.unique(made.register // 2)) * 2 != len(np.unique(made.register)):
+        return f"the registers of '{regs.buffer.name}' have 64 bits, of which half would be moved"
+    return made
 
 
-def thread_in_warpgroup(c: CallContext, places: dict[str, Array]) -> Array | str:
-    """The thread of the warpgroup that holds each element of a register operand, or why no thread is named."""
+def thread_in_unit(c: CallContext, places: dict[str, Array]) -> Array | str:
+    """The thread of the warp or warpgroup that holds each element of a register operand, or why no thread is named."""
     axes = [a for a in places if a in THREAD_AXES]
+    if c.scope == "warp":
+        if axes != ["laneid"]:
+            return f"is spread over {', '.join(axes) or 'no threads'}, not over the lanes of the warp (axis laneid)"
+        return np.asarray(places["laneid"])
     if "tid_in_wg" not in axes and "laneid" not in axes and "tx" not in axes:
         return "is not spread over the warpgroup (axis tid_in_wg, or wid_in_wg and laneid)"
     if not set(axes) <= {"tid_in_wg", "wid_in_wg", "laneid"} and c.launch.threads != WARPGROUP:
@@ -145,9 +166,17 @@ def thread_in_warpgroup(c: CallContext, places: dict[str, Array]) -> Array | str
     return np.asarray(sum(np.asarray(places[a]) * THREAD_AXES[a][0] for a in axes))
 
 
-@holds("elements of 8, 16 or 32 bits")
-def _bits(c: CallContext) -> str | None:
-    return None if c.outputs[0].bits in (8, 16, 32) else f"elements have {c.outputs[0].bits} bits"
+@holds("each warp moves its own lanes")
+def _own_lanes(c: CallContext) -> str | None:
+    """PTX ISA 9.7.16.8: tcgen05.ld and .st are .sync.aligned, and warp w of a warpgroup reaches lanes 32 w to 32 w + 31."""
+    if c.scope in ("warp", "warpgroup"):
+        return None
+    if c.scope == "thread":
+        return "all 32 lanes of a warp execute tcgen05.ld and tcgen05.st, not one thread"
+    if c.scope == "cluster":
+        return "the CTAs of a cluster have tensor memories of their own"
+    threads = c.launch.threads
+    return None if threads == WARPGROUP else f"the CTA has {threads} threads, not the {WARPGROUP} of one warpgroup"
 
 
 @holds_at("the registers hold what the shape moves")
@@ -178,11 +207,17 @@ def _moved(c: CallContext, code: int) -> str | None:
             f"{int(found.register[k])} of thread {int(found.thread[k])} is lane {int(lane[k])}, column {int(column[k])}"
         )
     distinct = len(np.unique(found.lane * 512 + found.column))
-    whole = 4 * shape.lanes * len(starts) * _width(found)
+    lanes = warps_of(c) * shape.lanes * len(starts)
+    whole = lanes * _width(found)
     words = len(found.lane)
     if distinct != words or words != whole:
-        return f"{words} words are not all {4 * shape.lanes * len(starts)} lanes of {_width(found)} columns"
+        return f"{words} words are not all {lanes} lanes of {_width(found)} columns"
     return None
+
+
+def warps_of(c: CallContext) -> int:
+    """Warps of one unit of the call's scope, each with 32 lanes of its own."""
+    return 1 if c.scope == "warp" else WARPGROUP // WARP
 
 
 def _width(found: Fragment) -> int:

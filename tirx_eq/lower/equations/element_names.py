@@ -1,4 +1,6 @@
-"""Names of elements in the layout equation: bytes of memory or of a lane of tensor memory, bytes of a thread's registers.
+"""Names of elements in the layout equation: units of memory or of a lane of tensor memory, units of a thread's registers.
+
+A unit is a byte, or half of one where elements are that small.
 
 Several threads (or several registers of one) may hold copies of one element, because a layout says so, or because it leaves
 some bits of the thread's number open.  Sources are named after the first copy, so that any may be moved; a destination has
@@ -15,7 +17,7 @@ from ...ir import Var
 from ..context import CallContext, Operand
 from ..sharing.holders import SCOPE_BITS, Held, held
 
-#: Names of private elements carry their thread: thread * SPAN + byte.
+#: Names of private elements carry their thread: thread * SPAN + unit.
 SPAN = 1 << 32
 LANE = 1 << 16
 
@@ -37,7 +39,7 @@ class Names:
         found: dict[str, Held] = {}
         for o in (source, target):
             if o.root.space == "local":
-                where = held(o)
+                where = held(o, unit_bits(target))
                 assert not isinstance(where, str), where
                 found[o.name] = where
         return Names(c, source, target, found)
@@ -58,8 +60,8 @@ class Names:
 
     @property
     def _parts(self) -> range:
-        """Bytes from an element's first to each of the pieces of it that have names."""
-        return range(0, max(1, self.target.bits // 8), piece_bytes(self.target))
+        """Units from an element's first to each of the pieces of it that have names."""
+        return range(0, self.target.bits // unit_bits(self.target), piece_units(self.target))
 
     def _targets(self, points: Points) -> tuple[Array, Array, Array]:
         """(thread that means it, element, name) of every place of the destination."""
@@ -90,8 +92,12 @@ class Names:
     def _places(self, o: Operand, threads: Array, points: Points) -> Array:
         """(threads, elements) names of a memory operand's elements as each thread means them."""
         at = {v: p[threads] for v, p in points.items()}
-        places = o.places(at)
-        name = places["TLane"] * LANE + places["TCol"] * o.bits // 8 if o.root.space == "tmem" else places["byte"]
+        unit = unit_bits(self.target)
+        if o.root.space == "tmem":
+            places = o.places(at)
+            name = places["TLane"] * LANE + places["TCol"] * o.bits // unit
+        else:
+            name = o.bit_places(at) // unit
         return np.broadcast_to(name, (len(threads), o.size))
 
     def first_copies(self, names: Array) -> Array:
@@ -100,7 +106,7 @@ class Names:
         if where is None:
             return names
         thread, place = names // SPAN, names % SPAN
-        rest = place % max(1, self.source.bits // 8)  # registers hold whole elements: this is the piece
+        rest = place % max(1, self.source.bits // unit_bits(self.target))  # registers hold whole elements: this is the piece
         byte = place - rest
         copies = (where.parts << 32 | where.byte).ravel()
         order = np.argsort(copies, kind="stable")
@@ -112,6 +118,11 @@ class Names:
         return np.where(hit, owner * SPAN + where.byte[0][element] + rest, names)
 
 
-def piece_bytes(o: Operand) -> int:
-    """Bytes of what has a name: an element, or half of one of 64 bits (instructions move registers of 32 bits)."""
-    return max(1, min(4, o.bits // 8))
+def unit_bits(o: Operand) -> int:
+    """Bits of a unit: a byte, or an element of less."""
+    return min(8, o.bits)
+
+
+def piece_units(o: Operand) -> int:
+    """Units of what has a name: an element, or half of one of 64 bits (instructions move registers of 32 bits)."""
+    return min(32, o.bits) // unit_bits(o)

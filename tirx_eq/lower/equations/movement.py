@@ -27,7 +27,7 @@ from ..context import CallContext, Operand, evaluate_at
 from ..indices import Indices
 from ..program import Block, Box, Define, If, Index, Instruction, Memory, Pointer, Temp, Word, walk
 from ..sharing.active import first_of_warps, thread_points
-from .element_names import LANE, SPAN, Names, piece_bytes
+from .element_names import LANE, SPAN, Names, piece_units, unit_bits
 
 Array = np.ndarray
 
@@ -90,6 +90,7 @@ class Trace:
     registers: dict[Temp | Word, list[Array]] = field(default_factory=dict)
     pairs: list[tuple[Array, Array]] = field(default_factory=list)
     predicates: dict[Temp, Array] = field(default_factory=dict)
+    pending: set[Any] = field(default_factory=set)  # loaded from tensor memory, and not waited for
 
     def run(self, block: Block) -> None:
         for node in block:
@@ -110,8 +111,17 @@ class Trace:
 
     @property
     def size(self) -> int:
-        """Bytes that are named: an element, or half of one of 64 bits."""
-        return piece_bytes(self.target)
+        """Units that are named together: an element, or half of one of 64 bits."""
+        return piece_units(self.target)
+
+    @property
+    def fine(self) -> int:
+        """Units of a byte."""
+        return 8 // unit_bits(self.target)
+
+    def parts(self, first: Any, width: int) -> list[Any]:
+        """The named places in ``width`` bytes from byte ``first`` on."""
+        return [first * self.fine + j for j in range(0, width * self.fine, self.size)]
 
     def _step(self, i: Instruction) -> None:
         name = i.opcode.split(".", 1)[0]
@@ -125,24 +135,23 @@ class Trace:
     def read(self, register: Any) -> list[Array]:
         """The source elements in a register, lowest bits first."""
         if register in self.registers:
-            return self.registers[register]
+            content = self.registers[register]
+            return [np.full(self.points.threads, -1)] * len(content) if register in self.pending else content
         if isinstance(register, Word) and register.array == self.source.root:
-            size = self.size
-            first = register.index * register.array.word_bits // 8
-            count = register.array.word_bits // 8 // size
-            return [self.threads * SPAN + first + j * size for j in range(count)]
+            width = register.array.word_bits // 8
+            return [self.threads * SPAN + place for place in self.parts(register.index * width, width)]
         if isinstance(register, Word) and register.array == self.target.root:
-            return [np.full(self.points.threads, -1)] * (register.array.word_bits // 8 // self.size)
+            return [np.full(self.points.threads, -1)] * len(self.parts(0, register.array.word_bits // 8))
         raise ProofError(f"the layout equation of '{self.c.op}': a register is read before it is written")
 
     def write(self, register: Any, content: list[Array]) -> None:
         self.registers[register] = content
+        self.pending.discard(register)
         if isinstance(register, Word) and register.array == self.target.root:
-            size = self.size
-            first = register.index * register.array.word_bits // 8
-            for j, source in enumerate(content):
+            width = register.array.word_bits // 8
+            for place, source in zip(self.parts(register.index * width, width), content):
                 known = source >= 0
-                self.reach(self.threads * SPAN + first + j * size, source, known)
+                self.reach(self.threads * SPAN + place, source, known)
 
     def reach(self, target: Array, source: Array, also: Array | None = None) -> None:
         keep = self.mask if also is None else self.mask & also
@@ -156,7 +165,7 @@ class Trace:
         self._in(at, self.source)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[0]):
-            self.write(register, [offset + first + j for j in range(0, width, self.size)])
+            self.write(register, self.parts(offset + first, width))
 
     def store(self, i: Instruction) -> None:
         at = i.operands[0]
@@ -166,8 +175,8 @@ class Trace:
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[1]):
             content = self.read(register)
-            for j in range(0, width, self.size):
-                self.reach(offset + first + j, content[j // self.size])
+            for place, source in zip(self.parts(offset + first, width), content):
+                self.reach(place, source)
 
     def _in(self, at: Memory, o: Operand) -> None:
         if at.root != o.root or at.root.address is not o.root.address:
@@ -188,11 +197,12 @@ class Trace:
     def shift(self, i: Instruction) -> None:
         target, source, amount = i.operands
         content = self.read(source)
+        named = self.size * unit_bits(self.target)
         if isinstance(amount, int):
-            self.write(target, content[amount // self.source.bits :])
+            self.write(target, content[amount // named :])
             return
         assert isinstance(amount, Index)
-        skipped = self.points.of(amount.expr) // self.source.bits
+        skipped = self.points.of(amount.expr) // named
         stacked = np.stack([*np.broadcast_arrays(*content), *[np.full(len(skipped), -1)] * len(content)])
         self.write(target, [stacked[skipped + j, self.threads] for j in range(len(content))])
 
@@ -200,7 +210,7 @@ class Trace:
         target, part, into, first, width = i.operands
         assert isinstance(first, int) and isinstance(width, int)
         content = list(self.read(into))
-        bits = self.target.bits
+        bits = self.size * unit_bits(self.target)
         content[first // bits : (first + width) // bits] = self.read(part)[: width // bits]
         self.write(target, content)
 
@@ -214,8 +224,8 @@ class Trace:
             return
         into, out, width = i.operands[:3]
         assert isinstance(into, Memory) and isinstance(out, Memory) and isinstance(width, int)
-        for j in range(0, width, self.size):
-            self.reach(self.points.of(into.offset) + j, self.points.of(out.offset) + j)
+        for to, source in zip(*(self.parts(self.points.of(at.offset), width) for at in (into, out))):
+            self.reach(to, source)
 
     def _tensor_copy(self, i: Instruction) -> None:
         """PTX ISA 9.7.9.27: the box row-major in shared memory, innermost first, then the swizzle on addresses."""
@@ -226,7 +236,7 @@ class Trace:
             self._issued(at, box, issuer, loading)
 
     def _issued(self, at: Memory, box: Box, issuer: int, loading: bool) -> None:
-        # Elements below a byte move by bytes; their order within one is compared by itself.
+        # Elements below a byte move by bytes.
         bits = box.map.type.bits
         packed, size = max(1, 8 // bits), max(1, bits // 8)
         extents = (box.map.box[0] // packed, *box.map.box[1:])
@@ -239,9 +249,8 @@ class Trace:
             first = int(self.points.of(box.coords[d])[issuer])
             far += (first // (packed if d == 0 else 1) + element % extent) * stride
             element = element // extent
-        for j in range(0, size, self.size):
-            near = np.asarray(shared) + j
-            self.pairs.append((near, far + j) if loading else (far + j, near))
+        for here, there in zip(self.parts(np.asarray(shared), size), self.parts(far, size)):
+            self.pairs.append((here, there) if loading else (there, here))
 
     def matrix(self, i: Instruction) -> None:
         """ldmatrix and stmatrix, as PTX ISA 9.7.14.5.15 has them: which lane's address, which bytes from there."""
@@ -254,9 +263,9 @@ class Trace:
         for k, word in enumerate(words):
             if ".trans" in i.opcode:  # two pieces of 16 bits, one below the other
                 row = [offset[warp + 8 * k + 2 * (lane % 4) + h] + 2 * (lane // 4) for h in (0, 1)]
-                places = [r + j for r in row for j in range(0, 2, self.size)]
+                places = [place for r in row for place in self.parts(r, 2)]
             else:
-                places = [offset[warp + 8 * k + lane // 4] + 4 * (lane % 4) + j for j in range(0, 4, self.size)]
+                places = self.parts(offset[warp + 8 * k + lane // 4] + 4 * (lane % 4), 4)
             if loading:
                 self.write(word, places)
             else:
@@ -288,6 +297,9 @@ class Trace:
         self.write(target, [np.where(self.predicates[p], x, y) for x, y in zip(self.read(a), self.read(b))])
 
     def tcgen05(self, i: Instruction) -> None:
+        if i.opcode.startswith("tcgen05.wait::ld"):
+            self.pending.clear()
+            return
         loading = ".ld." in i.opcode
         words, at = i.operands if loading else reversed(i.operands)
         assert isinstance(at, Pointer)
@@ -295,18 +307,20 @@ class Trace:
         shape = next(s for s in TRANSFERS if f".{s.name}." in i.opcode)
         address, thread = self.points.of(at.expr), self.threads % 32
         for j, word in enumerate(words):
-            lane = (address // LANE + shape.lane(thread, np.array(j))) * LANE
+            lane = address // LANE + shape.lane(thread, np.array(j))
+            mine = lane // 32 == self.threads // 32 % 4  # a warp reaches no others
             column = shape.column(thread, np.array(j))
             if "pack::16b" in i.opcode:  # the low halves of two neighbouring columns
-                halves = [lane + 4 * (address % LANE + 2 * column + h) for h in (0, 1)]
-                places = [half + b for half in halves for b in range(0, 2, self.size)]
+                starts = [(4 * (address % LANE + 2 * column + h), 2) for h in (0, 1)]
             else:
-                places = [lane + 4 * (address % LANE + column) + b for b in range(0, 4, self.size)]
+                starts = [(4 * (address % LANE + column), 4)]
+            places = [lane * LANE + p for start, width in starts for p in self.parts(start, width)]
             if loading:
-                self.write(word, places)
+                self.write(word, [np.where(mine, place, -1) for place in places])
+                self.pending |= {word} if isinstance(word, Temp) else set()
             else:
                 for place, content in zip(places, self.read(word)):
-                    self.reach(place, content)
+                    self.reach(place, content, mine)
 
 
 def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:
@@ -333,8 +347,6 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
     total = 0
     for points in points_of(c, block, indices):
         uniform(c, (source, target), points.by_var(), active)
-        if (wrong := _order_in_bytes(source, target, points.by_var(), active)) is not None:
-            return wrong
         trace = Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
         got = unique(
@@ -346,19 +358,6 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
         if got.shape != wanted.shape or not np.array_equal(got, wanted):
             return difference(source, target, got, wanted)
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} elements moved")
-
-
-def _order_in_bytes(source: Operand, target: Operand, variables: Mapping[Var, Array], active: Array) -> Verdict | None:
-    """Elements that share a byte must be in the same part of it on both sides, since bytes are moved whole."""
-    if target.bits >= 8 or target.root.space == "tmem":
-        return None
-    at = {v: p[active[:1]] for v, p in variables.items()}
-    here, there = (np.broadcast_to(o.bit_places(at) % 8, (1, o.size))[0] for o in (target, source))
-    bad = np.flatnonzero(here != there)
-    if not len(bad):
-        return None
-    told = f"element {int(bad[0])} is in another half of a byte in '{target.name}' than in '{source.name}'"
-    return Verdict("different", "enumeration", counterexample={"element": int(bad[0])}, detail=told)
 
 
 def uniform(c: CallContext, operands: tuple[Operand, ...], variables: Mapping[Var, Array], active: Array) -> None:

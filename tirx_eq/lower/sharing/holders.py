@@ -77,11 +77,12 @@ def _number(value: int | Expr) -> int:
     return value
 
 
-def held(o: Operand) -> Held | str:
-    """Where a register operand is, or why that can't be said at compile time."""
+def held(o: Operand, unit: int = 8) -> Held | str:
+    """Where a register operand is, or why that can't be said at compile time; places count ``unit`` bits."""
     if not all(isinstance(r.min, IntImm) for r in o.region.region):
         return f"'{o.name}' ({o.buffer.name}) is in registers, so where it begins must be constant"
     places = o.places({})
+    first = np.broadcast_to(o.bit_places({}) // unit, (o.size,))
     unknown = sorted(set(places) - {"byte"} - set(THREAD_AXES))
     if unknown:
         return f"'{o.name}' is laid out along {', '.join(unknown)}, which no thread number has"
@@ -94,7 +95,7 @@ def held(o: Operand) -> Held | str:
         for axis, (weight, _) in THREAD_AXES.items():
             thread += (np.broadcast_to(places.get(axis, 0), (o.size,)) + moved.get(axis, 0)) * weight
         parts.append(thread)
-        bytes_.append(np.broadcast_to(places["byte"], (o.size,)) + moved.get("m", 0) * o.bits // 8)
+        bytes_.append(first + moved.get("m", 0) * o.bits // unit)
     return Held(mask, np.stack(parts), np.stack(bytes_))
 
 
