@@ -85,6 +85,10 @@ REGISTER_WITNESSES = {
     "product with rows of lanes": of(ONE + "Tx.warp.gemm(l[:, :], a[:, :], b[:, :], l[:, :])", PRODUCT),
     "spread load": of(ONE + LOAD),
     "spread store": of(STORE),
+    "halves of two columns in one byte": of(
+        ONE + "Tx.warp.copy(v[:, :], A[0:32, 0:16])",
+        'r = Tx.alloc_local((16,), "float4_e2m1fn")\nv = r.view(32, 16, layout=TileLayout(S[(32, 2, 8):(1 @ laneid, 1, 2)]))\n',
+        params=HALVES.replace("float16", "float4_e2m1fn")),
     "spread over five threads": of("if tid < 5:\n    " + LOAD),
     "spread over a cluster": of("Tx.cluster.copy(v[:, :], A[0:32, 0:16])"),
     "spread, two dtypes": of(ONE + LOAD, params=HALVES.replace('A: Tx.Buffer((64, 64), "float16")',

@@ -22,7 +22,7 @@ from .variants import VARIANTS
 
 LOWER_FILES = (
     "lower.egg", "lower_copy.egg", "lower_async.egg", "lower_tmem.egg", "lower_elementwise.egg", "lower_gemm.egg",
-    "lower_reduce.egg", "lower_registers.egg", "lower_cluster.egg",
+    "lower_reduce.egg", "lower_registers.egg", "lower_cluster.egg", "lower_halves.egg",
 )  # fmt: skip
 
 

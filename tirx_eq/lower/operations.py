@@ -7,6 +7,7 @@ from typing import Any
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .code.intrinsics import constant
+from .code.lanes import bits_of
 from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
 
 #: An operand's name, or an operation on trees.
@@ -120,7 +121,7 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
     if target == SCALE and (tree == "zero" or _not_positive(call, tree)):
         return f"{target} holds powers of two: there is no zero and nothing negative among them"
-    if common == FLOAT4 and tree != "src":
+    if common == FLOAT4 and not isinstance(tree, str):
         return f"{common} is only converted"
     for op in operations(tree):
         if op != "select" and (op, work, 1) not in ARITHMETIC:
@@ -136,6 +137,20 @@ def _not_positive(call: TilePrimitiveCall, tree: Tree) -> bool:
     """Whether the call fills with a constant of at most 0."""
     value = constant(call.operand(tree)) if isinstance(tree, str) else None
     return isinstance(value, (int, float)) and value <= 0
+
+
+def filled(call: TilePrimitiveCall) -> int | str:
+    """The bits of the constant that a call puts into every element, or why it does no such thing."""
+    name = call.op.short_name
+    tree = SIMPLE.get(name)
+    if tree not in ("value", "zero"):
+        return f"'{name}' computes each element"
+    value = constant(call.operand(tree)) if tree == "value" else 0
+    if not isinstance(value, (bool, int, float)):
+        return "the value is known at run time only"
+    if (reason := unsupported(call)) is not None:
+        return reason
+    return bits_of(call.dsts[0].dtype, value)
 
 
 def _path(source: str, *steps: str) -> str | None:

@@ -20,13 +20,17 @@ def nowhere(_: int) -> Operand | None:
 
 @dataclass(eq=False)
 class Lanes:
-    """``count`` values of one dtype; lane k is in ``singles[k]`` or half of ``pairs[k // 2]``."""
+    """``count`` values of one dtype; lane k is in ``singles[k]`` or half of ``pairs[k // 2]``.
+
+    ``filled`` is a 32-bit register full of the value, where it is the same in all lanes and has no register of its own.
+    """
 
     dtype: str
     count: int
     nodes: list[Node]
     singles: list[Operand | None] = field(default_factory=list)
     pairs: list[Operand | None] = field(default_factory=list)
+    filled: Operand | None = None
 
     def __post_init__(self) -> None:
         self.singles += [None] * (self.count - len(self.singles))
@@ -89,6 +93,8 @@ class Lanes:
 
     def word(self, first: int) -> Operand:
         """A 32-bit register with the lanes from ``first`` on that fill it."""
+        if self.filled is not None:
+            return self.filled
         if self.bits == 32:
             return self.single(first)
         if self.bits == 16:
@@ -193,7 +199,7 @@ def bits_of(dtype: str, value: float | int) -> int:
     """The bit pattern of a constant of ``dtype``."""
     import numpy as np
 
-    width = dt.storage_bits(dtype)
+    width = max(8, dt.storage_bits(dtype))
     array = np.asarray([value]).astype(dt.numpy_dtype(dtype))
     return int(array.view(f"u{width // 8}")[0])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..context import CallContext
-from ..sharing.spread import local_and_memory, spread_copy
-from ..sharing.spread_vectors import not_aligned, not_contiguous
+from ..sharing.spread import local_and_memory, slot_bytes, spread_copy
+from ..sharing.spread_vectors import not_aligned, not_contiguous, not_paired
 from .registry import holds, holds_at
 
 MAX_ACCESSES = 512  # of one thread: beyond, the straight-line program would be too long
@@ -30,6 +30,14 @@ def _slots(c: CallContext) -> str | None:
     return None
 
 
+@holds("halves of bytes stay together")
+def _paired(c: CallContext) -> str | None:
+    both, found = local_and_memory(c), spread_copy(c)
+    if isinstance(both, str) or isinstance(found, str):
+        return "there is no sharing of the copy"
+    return not_paired(c, found, both[1])
+
+
 @holds("one thread writes each element")
 def _once(c: CallContext) -> str | None:
     """To memory: of an element's copies the layout's first is written, and it must be in one thread."""
@@ -42,7 +50,8 @@ def _once(c: CallContext) -> str | None:
         return "which thread has the first copy of an element doesn't follow from the bits of its number"
     unit = found.threads // c.participants
     for u in np.unique(unit):
-        written = found.elements[unit == u][found.copy[unit == u] == 0]
+        first = found.copy[unit == u] == 0
+        written = np.concatenate([e[unit == u][first] for e in (found.elements, found.upper) if e is not None])
         values, counts = np.unique(written, return_counts=True)
         if len(values) != c.outputs[0].size:
             return f"{len(values)} of {c.outputs[0].size} elements are in the registers of the threads"
@@ -56,7 +65,7 @@ def _contiguous(c: CallContext, width: int) -> str | None:
     both, found = local_and_memory(c), spread_copy(c)
     if isinstance(both, str) or isinstance(found, str):
         return "there is no sharing of the copy"
-    accesses = found.slots * both[1].bits // 8 // width
+    accesses = found.slots * slot_bytes(both[1]) // width
     if accesses > MAX_ACCESSES:
         return f"each thread would make {accesses} accesses"
     return not_contiguous(c, found, both[1], width)
@@ -77,7 +86,7 @@ def _whole(c: CallContext, width: int) -> str | None:
     if isinstance(both, str) or isinstance(found, str):
         return "there is no sharing of the copy"
     local = both[0]
-    size, word = local.bits // 8, local.root.word_bits // 8
+    size, word = slot_bytes(local), local.root.word_bits // 8
     if width < word == 8:
         return "registers of 64 bits are moved whole"
     piece = min(width, word)

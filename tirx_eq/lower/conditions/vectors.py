@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import IntImm, Var
+from ...ir import Expr, IntImm, Var
+from ...ir.index_ir import IndexScope
 from ...layout import default_layout
 from ...prove.validate import validate
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
-from ..storage import strides_of
+from ..storage import place, strides_of
 from .registry import OPTIONS, holds_at, regions
 
 #: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
@@ -38,6 +39,8 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
         return None
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
+    if o.bits < 8:
+        return _in_order_within_bytes(c, o, lanes, vector, scope)
     first = c.term(o.byte_offset(vector * lanes), scope)
     for lane in range(lanes - 1, 0, -1):
         here = c.term(o.byte_offset(vector * lanes + lane), scope)
@@ -46,6 +49,21 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
         if verdict.status != "equal":
             where = f" at {verdict.counterexample}" if verdict.counterexample else ""
             return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
+    return None
+
+
+def _element_number(o: Operand, element: Expr) -> Expr:
+    """How many elements after the root's start an element of a memory operand is."""
+    return place(o.buffer, o.coords(element))["m"] + o.buffer.elem_offset
+
+
+def _in_order_within_bytes(c: CallContext, o: Operand, lanes: int, vector: Var, scope: IndexScope) -> str | None:
+    """Contiguity of elements of which a byte has several."""
+    first = c.term(_element_number(o, vector * lanes), scope)
+    for lane in range(1, lanes):
+        here = c.term(_element_number(o, vector * lanes + lane), scope)
+        if validate(here, ("add", first, lane), scope.ranges).status != "equal":
+            return f"element {lane} of a group of {lanes} is not {lane * o.bits} bits after its first"
     return None
 
 
@@ -71,7 +89,7 @@ def _within_rows(o: Operand, lanes: int) -> bool:
 def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
     """Whether the first byte of every group is at a multiple of ``w`` bytes, the root's own alignment included."""
     if o.root.space == "local":
-        return None
+        return _in_whole_registers(o, w)
     if o.root.align % w:
         return f"'{o.buffer.name}' is known to be aligned to {o.root.align} bytes only"
     lanes = w * 8 // o.bits
@@ -79,10 +97,21 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
         return f"{o.size} elements are not a multiple of {lanes}"
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
-    verdict = validate(("mod", c.term(o.byte_offset(vector * lanes), scope), w), 0, scope.ranges)
+    at, period = (_element_number(o, vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
+    verdict = validate(("mod", c.term(at, scope), period), 0, scope.ranges)
     if verdict.status == "equal":
         return None
     return f"an access is not at a multiple of {w} bytes" + (f", at {verdict.counterexample}" if verdict.counterexample else "")
+
+
+def _in_whole_registers(o: Operand, w: int) -> str | None:
+    """Whether no group of a thread's registers begins within one that it goes beyond; parts of a register are in one."""
+    if not all(isinstance(r.min, IntImm) for r in o.region.region):
+        return None  # registers begin at a constant: another condition says so
+    unit = min(w * 8, o.root.word_bits)
+    bits = o.bit_places({}).ravel()[:: max(1, w * 8 // o.bits)]
+    bad = np.flatnonzero(bits % unit)
+    return f"a group begins at bit {int(bits[bad[0]])} of a thread's registers, not at a multiple of {unit}" if len(bad) else None
 
 
 #: For conditions on other operands.

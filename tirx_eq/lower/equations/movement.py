@@ -202,7 +202,8 @@ class Trace:
             self.write(target, content[amount // named :])
             return
         assert isinstance(amount, Index)
-        skipped = self.points.of(amount.expr) // named
+        by = self.points.of(amount.expr)
+        skipped = np.where(by % named == 0, np.minimum(by // named, len(content)), len(content))  # no name is cut
         stacked = np.stack([*np.broadcast_arrays(*content), *[np.full(len(skipped), -1)] * len(content)])
         self.write(target, [stacked[skipped + j, self.threads] for j in range(len(content))])
 
@@ -354,6 +355,9 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
             element_names.first_copies(np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)])),
         )
         wanted = unique(*element_names.expected(points.by_var()))
+        if source.root == target.root:  # what is put back where it was is no change
+            same = got[:, 0] == got[:, 1]
+            got = got[~same | np.isin(got[:, 0], wanted[wanted[:, 0] == wanted[:, 1], 0])]
         total += len(wanted)
         if got.shape != wanted.shape or not np.array_equal(got, wanted):
             return difference(source, target, got, wanted)

@@ -438,7 +438,7 @@ def _decode(raw: Raw, fmt: str) -> list[Sym]:
     bits = BITS[fmt]
     for k in range(max(1, raw.width // bits)):
         part = raw.bits >> (k * bits) & ((1 << bits) - 1)
-        value = np.array([part], dtype=f"u{bits // 8}").view(dt.numpy_dtype(NUMPY[fmt]))[0]
+        value = np.array([part], dtype=f"u{max(8, bits) // 8}").view(dt.numpy_dtype(NUMPY[fmt]))[0]
         out.append(number(float(value) if fmt in FLOATS else int(value), fmt))
     return out
 

@@ -1,7 +1,8 @@
 """Copies between memory and registers that threads share out: which thread moves which element, from and to which byte.
 
 Every thread executes the same instructions, so a *slot* (a byte of the registers) is one for all threads; the element in it
-differs from thread to thread.  Slots are ordered by their place in memory, so that neighbours make vectors.
+differs from thread to thread.  Slots are ordered by their place in memory, so that neighbours make vectors.  Elements of 4 bits
+share slots, two in each.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Array = np.ndarray
 class Spread:
     """``elements[t, s]`` is the element that thread ``threads[t]`` has in slot s, at byte ``bytes[s]`` of its registers.
 
-    ``copy[t, s]`` counts which of the layout's copies of the element that is.
+    ``copy[t, s]`` counts which of the layout's copies of the element that is; ``upper[t, s]`` is the element in the upper half
+    of the byte, if elements have 4 bits.
     """
 
     threads: Array
@@ -32,6 +34,7 @@ class Spread:
     copy: Array
     extents: tuple[int, ...]
     context: CallContext = field(repr=False)
+    upper: Array | None = None
 
     @property
     def slots(self) -> int:
@@ -40,8 +43,9 @@ class Spread:
     def ordered(self, order: Array) -> Spread:
         """The same with slots in another order."""
         return replace(
-            self, bytes=tuple(self.bytes[int(k)] for k in order), elements=self.elements[:, order], copy=self.copy[:, order]
-        )
+            self, bytes=tuple(self.bytes[int(k)] for k in order), elements=self.elements[:, order], copy=self.copy[:, order],
+            upper=None if self.upper is None else self.upper[:, order],
+        )  # fmt: skip
 
     def coords(self, slot: int) -> list[Expr] | None:
         """Coordinates in the region of the element in a slot, as a function of the thread; None if it isn't one of its bits."""
@@ -87,7 +91,7 @@ def _spread_copy(c: CallContext) -> Spread | str:
     if isinstance(both, str):
         return both
     local, memory = both
-    found = spread_of(c, local)
+    found = spread_of(c, local) if local.bits >= 8 else spread_pairs(c, local)
     if isinstance(found, str):
         return found
     at = memory.places(c.lowest())["byte"].ravel()
@@ -96,11 +100,14 @@ def _spread_copy(c: CallContext) -> Spread | str:
     return found.ordered(np.lexsort((found.bytes, at[found.elements[0]])))
 
 
-def spread_of(c: CallContext, o: Operand) -> Spread | str:
-    """The slots of a register operand, in the order of their bytes, or why threads don't have the same ones."""
-    if o.bits % 8:
+def spread_of(c: CallContext, o: Operand, unit: int = 8) -> Spread | str:
+    """The slots of a register operand, in the order of their places, or why threads don't have the same ones.
+
+    Places count ``unit`` bits, at most an element.
+    """
+    if o.bits % unit:
         return f"elements of {o.bits} bits are parts of bytes"
-    where = held(o)
+    where = held(o, unit)
     if isinstance(where, str):
         return where
     if where.mask & ~SCOPE_BITS[c.scope]:
@@ -119,6 +126,28 @@ def spread_of(c: CallContext, o: Operand) -> Spread | str:
     elements = np.stack([rows[k][1] for k in keys])
     copy = np.stack([rows[k][2] for k in keys])
     return Spread(threads, bytes_, elements, copy, o.extents, c)
+
+
+def spread_pairs(c: CallContext, o: Operand) -> Spread | str:
+    """The bytes of a register operand of 4-bit elements as slots, or why threads don't have the same whole bytes."""
+    halves = spread_of(c, o, 4)
+    if isinstance(halves, str):
+        return halves
+    place = np.array(halves.bytes)
+    alone = np.flatnonzero(~np.isin(place ^ 1, place))
+    if len(alone):
+        return f"of byte {int(place[alone[0]]) // 2} of '{o.name}' a thread holds one half"
+    if (halves.copy[:, ::2] != halves.copy[:, 1::2]).any():
+        return f"the halves of a byte of '{o.name}' are different copies of their elements"
+    return replace(
+        halves, bytes=tuple(int(p) // 2 for p in place[::2]), elements=halves.elements[:, ::2], copy=halves.copy[:, ::2],
+        upper=halves.elements[:, 1::2],
+    )  # fmt: skip
+
+
+def slot_bytes(o: Operand) -> int:
+    """Bytes of a slot of an operand: an element, or a pair of 4 bits each."""
+    return max(1, o.bits // 8)
 
 
 def _held_by(where: Held, key: int) -> tuple[tuple[int, ...], Array, Array]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import Var
 from ...ir.index import Term
 from ...prove.validate import validate
 from ..context import CallContext, Operand
-from .spread import Spread, memory_offset, slot_coords, wide_coords
+from ..storage import place
+from .spread import Spread, memory_offset, region_element, slot_bytes, slot_coords, wide_coords
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Vectors:
 
 def vectors_of(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vectors | str:
     """The slots of ``spread`` as vectors of ``width`` bytes, or why they have no common form."""
-    lanes = width * 8 // memory.bits
+    lanes = width // slot_bytes(memory)
     if spread.slots % lanes:
         return f"a thread holds {spread.slots} elements, not a multiple of {lanes}"
     if not (spread.copy.reshape(len(spread.threads), -1, lanes) == spread.copy[:, ::lanes, None]).all():
@@ -47,7 +48,7 @@ def _vectors(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vec
 
 def not_contiguous(c: CallContext, spread: Spread, memory: Operand, width: int) -> str | None:
     """None if every ``width`` bytes of slots are consecutive in memory, else where they aren't."""
-    size = memory.bits // 8
+    size = slot_bytes(memory)
     if width == size:
         return None
     vectors = _vectors(c, spread, memory, width)
@@ -65,7 +66,7 @@ def not_aligned(c: CallContext, spread: Spread, memory: Operand, width: int) -> 
     """None if every vector begins at a multiple of ``width`` bytes, else where one doesn't."""
     if memory.root.align % width:
         return f"'{memory.buffer.name}' is known to be aligned to {memory.root.align} bytes only"
-    if width * 8 == memory.bits:
+    if width == slot_bytes(memory):
         return None  # elements are where their layout counts them
     vectors = _vectors(c, spread, memory, width)
     if isinstance(vectors, str):
@@ -75,3 +76,23 @@ def not_aligned(c: CallContext, spread: Spread, memory: Operand, width: int) -> 
         return None
     where = f", at {verdict.counterexample}" if verdict.counterexample else ""
     return f"an access is not at a multiple of {width} bytes{where}"
+
+
+def not_paired(c: CallContext, spread: Spread, memory: Operand) -> str | None:
+    """None if the two elements of 4 bits in every slot are the halves of one byte of memory, in order; else what isn't so."""
+    if spread.upper is None:
+        return None
+    slot = Var("slot", "int32")  # type: ignore[arg-type]
+    scope = c.scope_with({slot: (0, spread.slots - 1)})
+    ends = []
+    for elements in (spread.elements, spread.upper):
+        coords = slot_coords(replace(spread, elements=elements), 1, 0, slot)
+        if coords is None:
+            return "the elements of a thread's bytes don't follow from the bits of its number and theirs"
+        at = place(memory.buffer, region_element(memory, wide_coords(spread, coords)))["m"] + memory.buffer.elem_offset
+        ends.append(c.term(at, scope))
+    low, high = ends
+    ranges = dict(scope.ranges)
+    if validate(("mod", low, 2), 0, ranges).status != "equal" or validate(high, ("add", low, 1), ranges).status != "equal":
+        return f"the halves of a byte of the registers needn't be those of a byte of '{memory.buffer.name}'"
+    return None

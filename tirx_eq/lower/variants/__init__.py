@@ -7,6 +7,7 @@ from .cluster import CLUSTER_COPIES
 from .copy import COPIES
 from .elementwise import MAPS
 from .gemm import GEMMS
+from .halves import HALF_COPIES
 from .matrix_copy import MATRIX_COPIES
 from .mma_sync import MMA_SYNC
 from .product_fma import PRODUCTS
@@ -20,8 +21,7 @@ from .tmem_copy import COPIES_TO_TMEM
 
 _ALL = (
     *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
-    *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS,
-    *REDUCTIONS_OF_WARPS,
+    *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS, *HALF_COPIES, *REDUCTIONS_OF_WARPS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}

@@ -11,7 +11,7 @@ from ...ptx.target import target_has
 from ..block_price import price_block
 from ..code.lane_access import Port
 from ..code.lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
-from ..code.recipes import SINGLE
+from ..code.recipes import FLOAT4, SINGLE
 from ..context import CallContext, Operand
 from ..equations.values import value_equation
 from ..machine import Price
@@ -134,6 +134,9 @@ class MapCode:
         held = f"{dt.kind(shown) if dt.kind(shown) in ('float', 'int') else 'uint'}{bits}"
         root = Root("local", f"scalar_{self.c.index}_{name}", size=bits // 8, word_bits=bits)
         self.nodes.append(Store(Memory(root, const(0)), held, cast(held, self.c.resolve(value))))
+        if self.common == FLOAT4:  # converted in pairs only
+            pair = convert(Lanes(held, 2, self.nodes, [Word(root, 0)] * 2), FLOAT4, True).pair(0)
+            return Lanes(FLOAT4, self.work.lanes, self.nodes, pairs=[pair] * (self.work.lanes // 2))
         one = Lanes(held, 1, self.nodes, [Word(root, 0)])
         brought = convert(convert(one, self.common, False), self.inner, False)
         return scalar_lanes(self.inner, self.work.lanes, brought.single(0), self.nodes)
@@ -141,6 +144,10 @@ class MapCode:
     def _constant(self, value: float | int) -> Lanes:
         """A number: an immediate for 32-bit types, a register for narrower ones."""
         rounded = bits_of(self.common, value)
+        if self.common == FLOAT4:
+            word = Temp("b32")
+            self.nodes.append(instruction("mov.b32", word, rounded * 0x11111111))
+            return Lanes(FLOAT4, self.work.lanes, self.nodes, filled=word)
         if self.common == self.inner == "float32":
             return self._immediate(float(value))
         if self.common == self.inner and self.common in ("int32", "uint32"):

@@ -10,7 +10,7 @@ from ..code.accesses import access
 from ..context import CallContext, Operand
 from ..machine import Price
 from ..program import Block, If, Memory, Node, Temp, Word, instruction
-from ..sharing.spread import Spread, local_and_memory, memory_offset, spread_copy, wide_coords
+from ..sharing.spread import Spread, local_and_memory, memory_offset, slot_bytes, spread_copy, wide_coords
 from .base import Variant, word_of
 
 
@@ -28,7 +28,7 @@ def emit_spread_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
 
 def _emit(c: CallContext, width: int) -> Block:
     local, memory, spread = _parts(c)
-    lanes = width * 8 // local.bits
+    lanes = width // slot_bytes(local)
     loading = c.outputs[0] is local
     nodes: list[Node] = []
     guarded: dict[str, tuple[Expr, list[Node]]] = {}
@@ -53,7 +53,7 @@ def _emit(c: CallContext, width: int) -> Block:
 
 def vector_of(local: Operand, bytes_: tuple[int, ...], width: int) -> tuple[Word, ...] | Word:
     """The registers of an access: one for every register's worth of its bytes."""
-    step = max(1, local.root.word_bits // local.bits)
+    step = max(1, local.root.word_bits // 8 // slot_bytes(local))
     words = tuple(word_of(local, b) for b in bytes_[::step])
     return words if len(words) > 1 else words[0]
 
