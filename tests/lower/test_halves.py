@@ -53,7 +53,8 @@ BODIES = {
     "odd registers to memory": "Tx.copy(B[tid, 2:8], s[1:7])",
     "odd places of memory": "Tx.warp.copy(B[:, 0:8], A[:, 1:9])",
     "an odd place to shared": "Tx.warp.copy(sh[:, 2:6], A[:, 1:5])\nTx.cuda.warp_sync()\nTx.warp.copy(B[:, 2:6], sh[:, 2:6])",
-    "in turn, from memory": f"v = r.view(32, 16, layout={IN_TURN})\nTx.warp.copy(v[:, :], A[:, :])\nTx.copy(B[tid, :], r[0:16])",
+    "in turn, from memory": f"v = r.view(32, 16, layout={IN_TURN})\nTx.warp.copy(v[:, :], A[:, :])\n"
+                            "Tx.copy(B[tid, :], r[0:16])",
     "in turn, to shared": f"v = s.view(32, 16, layout={IN_TURN})\nTx.warp.copy(sh[:, :], v[:, :])\nTx.cuda.warp_sync()\n"
                           "Tx.warp.copy(B[:, :], sh[:, :])",
     "odd last": f"v = r.view(32, 16, layout={ODD_LAST})\nTx.warp.copy(v[:, :], A[:, :])\n"

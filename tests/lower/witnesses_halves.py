@@ -14,7 +14,7 @@ l = s.view(16, 16, layout=TileLayout(S[(16, 16):(1 @ laneid, 1)]))
 TENSOR_MEMORY = """
 addr = Tx.alloc_shared([1], "uint32")
 t = Tx.decl_buffer((128, 16), "float4_e2m1fn", scope="tmem", allocated_addr=addr[0], layout=TileLayout(S[(128, 16):(1 @ TLane, 1 @ TCol)]))
-"""  # noqa: E501
+"""
 
 
 def of(statement: str, before: str = LOCAL, params: str = PARAMS):

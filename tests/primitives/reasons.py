@@ -10,8 +10,8 @@ _NO_THREAD = (
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
         "PTX has no arithmetic, function or conversion on these types: there are no logarithms, exponentials or sigmoids of "
-        "64-bit floats and of integers, nothing computes with `ue8m0`, `e2m1` or truth values, `ue8m0` has no "
-        "zero, and an `e2m1` is half of a byte, which no load or store addresses"
+        "64-bit floats and of integers, nothing computes with `ue8m0`, `e2m1` or truth values, and `ue8m0` has no "
+        "zero"
     ),
     "the reduction exists for the dtypes": (
         "nothing adds or compares `ue8m0`, `e2m1` or truth values, and unsigned integers have no negative"
@@ -25,7 +25,6 @@ REASONS: dict[str, str] = {
     "the registers hold what the shape moves": (
         "a row of the operand is less than a 32-bit column of tensor memory, which is read and written whole"
     ),
-    "threads have their elements in the same registers": "an `e2m1` is half of a byte: two threads would share one",
     "each thread holds what it computes": "no instruction reads another thread's registers",
     "there is a multiplication of the dtypes": (
         "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core, with scale factors (`gemm_async`)"
@@ -44,10 +43,5 @@ REASONS: dict[str, str] = {
     ),
     "destination in global memory": (
         "the threads of a cluster have only global memory in common: each CTA copies for its own shared memory and registers"
-    ),
-    "each thread holds what it gets": "an `e2m1` is half of a byte, which no instruction exchanges by itself",
-    "registers of several threads on both sides": (
-        "an `e2m1` is half of a byte, which no instruction moves by itself; and of tensor memory a warp reaches its own "
-        "32 lanes only, a warpgroup all"
     ),
 }

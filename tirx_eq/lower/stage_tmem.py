@@ -1,7 +1,8 @@
 """Primitives on operands in tensor memory: through registers, since no instruction but those of the tensor core computes there.
 
 Each such operand gets registers of the warps that make the call, one row (lane) per thread; it is brought there before the
-call, and the result is put back after it.  ``copy`` between tensor memory and registers is the asynchronous copy and the wait for it.
+call, and the result is put back after it.  ``copy`` between tensor memory and registers is the asynchronous copy and the wait
+for it.
 """
 
 from __future__ import annotations

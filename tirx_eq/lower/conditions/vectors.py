@@ -111,7 +111,9 @@ def _in_whole_registers(o: Operand, w: int) -> str | None:
     unit = min(w * 8, o.root.word_bits)
     bits = o.bit_places({}).ravel()[:: max(1, w * 8 // o.bits)]
     bad = np.flatnonzero(bits % unit)
-    return f"a group begins at bit {int(bits[bad[0]])} of a thread's registers, not at a multiple of {unit}" if len(bad) else None
+    if not len(bad):
+        return None
+    return f"a group begins at bit {int(bits[bad[0]])} of a thread's registers, not at a multiple of {unit}"
 
 
 #: For conditions on other operands.

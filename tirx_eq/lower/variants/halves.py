@@ -8,7 +8,6 @@ from ..block_price import price_block
 from ..code.accesses import access
 from ..context import CallContext, Operand
 from ..equations.values import value_equation
-from ..machine import Price
 from ..operations import filled
 from ..program import Block, If, Index, Memory, Node, Temp, Word, instruction
 from ..sharing.halves import Bytes, Pairs, Slots, element_number, half_fill, half_moves, source_coords
@@ -159,8 +158,8 @@ def emit_half_fill(c: CallContext, parameters: tuple[int, ...]) -> Block:
 
         nodes += [write(step) for step in range(rounds)]
         return (*nodes, If(c.rank() < rest, (write(rounds),))) if rest else tuple(nodes)
-    for word in sorted({place // PER_WORD for place in found.to}):
-        mine = [place % PER_WORD for place in sorted(found.to) if place // PER_WORD == word]
+    for word in sorted({p // PER_WORD for p in found.to}):
+        mine = [p % PER_WORD for p in sorted(found.to) if p // PER_WORD == word]
         target = Word(dst.root, word)
         if len(mine) == PER_WORD:
             nodes.append(instruction("mov.b32", target, full))
