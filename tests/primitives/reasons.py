@@ -22,6 +22,7 @@ REASONS: dict[str, str] = {
     ),
     "operands in memory or registers": _NO_THREAD, "source in memory": _NO_THREAD, "destination in memory": _NO_THREAD,
     "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
+    "registers of several threads on both sides": _NO_THREAD,
     "the registers hold what the shape moves": (
         "a row of the operand is less than a 32-bit column of tensor memory, which is read and written whole"
     ),
