@@ -31,13 +31,19 @@ HALF_WITNESSES = {
     "halves of other threads": of("if w == 0:\n    Tx.warp.copy(v[:, :], u[:, :])", LANES),
     "whole bytes": of("Tx.cta.copy(B[:, :], A[:, :])", "", PARAMS.replace("float4_e2m1fn", "uint8")),
     "halves of tensor memory": of("Tx.copy(r[:], t[0:1, :])", LOCAL + TENSOR_MEMORY),
-    "half fill": of("Tx.fill(r[1:9], 1)"),
-    "half fill of nobody": of("if w == 7:\n    Tx.fill(r[1:9], 1)"),
-    "half fill by a cluster": of("Tx.cluster.fill(B[:, :], 1)"),
-    "half fill of a value": of('Tx.fill(B[0, :], Tx.cast(tid, "float32"))'),
-    "half fill of whole bytes": of("Tx.fill(B[0, :], 1)", "", PARAMS.replace("float4_e2m1fn", "uint8")),
-    "half fill of tensor memory": of("Tx.fill(t[0:1, :], 1)", TENSOR_MEMORY),
-    "half fill of bytes of memory": of("Tx.fill(B[0, 1:9], 1)"),
-    "half fill of the lower lanes": of("if w == 0:\n    Tx.warp.fill(l[:, :], 1)", LANES),
 }  # fmt: skip
+for op, value in (("fill", ", 1"), ("memset", ", 1"), ("zero", "")):
+    HALF_WITNESSES |= {
+        f"half {op}": of(f"Tx.{op}(r[1:9]{value})"),
+        f"half {op} of nobody": of(f"if w == 7:\n    Tx.{op}(r[1:9]{value})"),
+        f"half {op} by a cluster": of(f"Tx.cluster.{op}(B[:, :]{value})"),
+        f"half {op} of whole bytes": of(f"Tx.{op}(B[0, :]{value})", "", PARAMS.replace("float4_e2m1fn", "uint8")),
+        f"half {op} of scale factors": of(
+            f"Tx.{op}(B[0, :]{value.replace('1', '-1')})", "", PARAMS.replace("float4_e2m1fn", "float8_e8m0fnu")),
+        f"half {op} of tensor memory": of(f"Tx.{op}(t[0:1, :]{value})", TENSOR_MEMORY),
+        f"half {op} of bytes of memory": of(f"Tx.{op}(B[0, 1:9]{value})"),
+        f"half {op} of the lower lanes": of(f"if w == 0:\n    Tx.warp.{op}(l[:, :]{value})", LANES),
+    }
+    if value:
+        HALF_WITNESSES[f"half {op} of a value"] = of(f'Tx.{op}(B[0, :], Tx.cast(tid, "float32"))')
 UNEQUAL_HALVES = {"halves of two extents": of("Tx.copy(r[:], A[0, 0:16])")}
