@@ -15,7 +15,8 @@ def _whole(c: CallContext) -> str | None:
 
 @holds("elements of 4 bits")
 def _four(c: CallContext) -> str | None:
-    return next((f"'{o.name}' has elements of {o.bits} bits" for o in regions(c) if o.bits != 4), None)
+    o = c.outputs[0]
+    return None if o.bits == 4 else f"'{o.name}' has elements of {o.bits} bits"
 
 
 @holds("a constant fills")
