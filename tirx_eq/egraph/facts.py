@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ir.index import EvaluationError, Ranges, Term, show
+from ..ir.index import EvaluationError, Ranges, Term, names, show, substitute
 
 _NEGATED = {"lt": ("le", True), "le": ("lt", True), "eq": ("ne", False), "ne": ("eq", False)}
 
@@ -83,3 +83,55 @@ def _narrow(facts: Facts, a: Term, b: Term, strict: int) -> None:
     if isinstance(b, str) and isinstance(a, int):
         lo, hi = facts.ranges[b]
         facts.ranges[b] = (max(lo, a + strict), hi)
+
+
+def eliminate(
+    terms: Sequence[Term], ranges: Ranges, assume: Sequence[Term]
+) -> tuple[list[Term], dict[str, tuple[int, int]], list[Term]]:
+    """``terms`` without the variables that an assumption defines, the ranges of those left, and the other assumptions.
+
+    ``x = t`` replaces x by t where t doesn't depend on x, and ``x mod k = 0`` replaces x by k times a variable of the same
+    name.  The results hold for at least the points that the given ones hold for: a range that goes with x is given up.
+    """
+    given: dict[str, Term] = {}
+    """What a variable is replaced by, in terms of others or of itself."""
+    rest: list[Term] = []
+    left: dict[str, tuple[int, int]] = dict(ranges)
+    for fact in assume:
+        match fact:
+            case ("eq", str() as name, value) if name not in given and not _leads_to(name, value, given):
+                given[name] = value
+            case ("eq", ("mod", str() as name, int() as k), 0) if k > 1 and name not in given:
+                low, high = -(-ranges[name][0] // k), ranges[name][1] // k
+                if low <= high:
+                    given[name] = ("mul", name, k)
+                    left[name] = (low, high)
+                else:
+                    rest.append(fact)
+            case _:
+                rest.append(fact)
+    whole: dict[str, Term] = {}
+
+    def without(term: Term) -> Term:
+        for name in sorted(names(term) & given.keys()):
+            if name not in whole:
+                value = given[name]
+                whole[name] = value if name in names(value) else without(value)
+        return substitute(term, whole)
+
+    gone = {n for n, t in given.items() if n not in names(t)}
+    return [without(t) for t in terms], {n: r for n, r in left.items() if n not in gone}, [without(t) for t in rest]
+
+
+def _leads_to(name: str, value: Term, given: dict[str, Term]) -> bool:
+    """Whether ``value`` depends on ``name``, directly or through what variables are replaced by."""
+    seen: set[str] = set()
+    stack = list(names(value))
+    while stack:
+        n = stack.pop()
+        if n == name:
+            return True
+        if n not in seen:
+            seen.add(n)
+            stack += [m for m in names(given.get(n, n)) if m != n]
+    return False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.index import Ranges, Term, names, postorder
+from ..ir.index import Ranges, Term, names, postorder, substitute
 from . import encode, extract
 from .cost import CostTable, is_pow2
 from .engine import ENode, Graph
+from .facts import eliminate
 from .sharing import share
 
 
@@ -46,14 +48,36 @@ def choose(
 
 def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term] = ()) -> str | None:
     """The procedure that proves ``after`` equal to ``before`` wherever ``before`` has a value, or None if none does."""
-    from ..errors import ProofError
     from ..prove.parity import equal
-    from ..prove.validate import validate
 
     if equal(before, after, ranges):
         return "parity"
+    if assume:
+        (before, after), ranges, assume = eliminate([before, after], ranges, assume)
+        if equal(before, after, ranges):
+            return "parity"
     if _beyond_proof(before, ranges):
         return None
+    # A kernel asks the same about many of its variables.
+    used = {t: f"v{i}" for i, t in enumerate(dict.fromkeys(t for t in postorder(before, after, *assume) if isinstance(t, str)))}
+    terms = tuple([substitute(t, used) for t in (before, after, *assume)])
+    key = (terms, tuple([tuple(ranges[n]) for n in used]))
+    if key not in _verdicts:
+        _verdicts[key] = _decided_by(terms[0], terms[1], {v: ranges[n] for n, v in used.items()}, terms[2:])
+        while len(_verdicts) > _MEMO_SIZE:
+            _verdicts.popitem(last=False)
+    return _verdicts[key]
+
+
+_MEMO_SIZE = 5_000
+_verdicts: OrderedDict[Any, str | None] = OrderedDict()
+"""What decided claims, up to the names of variables."""
+
+
+def _decided_by(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term]) -> str | None:
+    from ..errors import ProofError
+    from ..prove.validate import validate
+
     try:
         verdict = validate(before, after, ranges, assume=assume)
     except ProofError:

@@ -8,7 +8,6 @@ operations in between may wrap, since they are right modulo two to the width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +18,11 @@ from ..ir.index import Term, names, postorder, show
 from ..ir.index_ir import IndexScope, dtype_range
 from ..ir.node import fields, replace
 from ..prove.table import Table
+from .known import Declared
+from .pure import is_index, is_pure, loads
 
 #: Operators that are right modulo 2**width if their operands are.
 _WRAPPING = ("add", "sub", "mul", "neg", "and", "or", "xor")
-#: Calls whose value depends on their arguments alone, so they may be copied and dropped.
-_PURE_CALLS = (
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "popcount", "clz", "abs",
-)  # fmt: skip
 #: An e-graph per group of this many expressions, so that a large kernel doesn't make one large graph.
 GROUP = 64
 
@@ -62,25 +59,29 @@ class _Site:
     assume: tuple[Term, ...]
 
 
-class Collect(ir.StmtVisitor):
+class Collect(Declared):
     """The largest integer expressions of a function with the conditions that hold where they stand."""
 
     def __init__(self) -> None:
-        self.scope = IndexScope(_bounds)
+        super().__init__()
         self.assume: tuple[Term, ...] = ()
         self.sites: dict[tuple[int, tuple[Term, ...]], _Site] = {}
 
     def visit(self, value: Any) -> None:
-        if isinstance(value, ir.Expr) and not isinstance(value, ir.Var) and _is_index(value):
-            if _is_pure(value):
+        if isinstance(value, ir.Expr) and not isinstance(value, ir.Var) and is_index(value):
+            if is_pure(value):
                 self._site(value)
-                for load in _loads(value):  # their indices are expressions of their own
+                for load in loads(value):  # their indices are expressions of their own
                     self.access(load.buffer, load.indices, load)
                     self.visit(load.indices)
                 return
         super().visit(value)
 
     __call__ = visit
+
+    def visit_prim_func(self, value: ir.PrimFunc) -> None:
+        self.learn(value)
+        super().visit_prim_func(value)
 
     def access(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], where: Any) -> None:
         """Called for each load and store, under the facts that hold there."""
@@ -99,8 +100,8 @@ class Collect(ir.StmtVisitor):
             self.sites.setdefault((id(value), self.assume), _Site(value, term, self.assume))
 
     def known(self, condition: ir.Expr, holds: bool) -> tuple[Term, ...]:
-        """The condition as a fact, if nothing it depends on can change: no loads."""
-        if not _is_pure(condition) or next(_loads(condition), None) is not None:
+        """The condition as a fact, if nothing it depends on can change: no loads but of scalars stored once."""
+        if not self.fixed(condition):
             return ()
         term = self.scope.term(condition)
         return (term if holds else ("lnot", term),) if isinstance(term, tuple) else ()
@@ -115,73 +116,6 @@ class Collect(ir.StmtVisitor):
         self._under(self.known(value.condition, True), value.then_case)
         if value.else_case is not None:
             self._under(self.known(value.condition, False), value.else_case)
-
-    def visit_for(self, value: ir.For) -> None:
-        self.visit(value.min)
-        self.visit(value.extent)
-        self._range(value.loop_var, value.min, value.extent)
-        self.visit(value.body)
-
-    def visit_attr_stmt(self, value: ir.AttrStmt) -> None:
-        if value.attr_key in ("thread_extent", "virtual_thread") and isinstance(value.node, ir.IterVar):
-            self._range(value.node.var, ir.IntImm(value.value.dtype, 0), value.value)
-        self.visit(value.value)
-        self.visit(value.body)
-
-    def visit_scope_id_def(self, value: ir.ScopeIdDef) -> None:
-        for var, extent in zip(value.def_ids, value.extents or ()):
-            self._range(var, ir.IntImm(extent.dtype, 0), extent)
-        if value.extents is None:
-            low, high = dtype_range(value.def_ids[0].dtype)
-            self.scope.name(value.def_ids[0], (max(low, 0), high))
-
-    def visit_bind(self, value: ir.Bind) -> None:
-        self.visit(value.value)
-        if _is_index(value.value) and _is_pure(value.value):
-            low, high = _bounds(self.scope.term(value.value), self.scope.ranges)
-            into = dtype_range(value.var.dtype)
-            if into[0] <= low and high <= into[1]:
-                self.scope.name(value.var, (low, high))
-
-    def _range(self, var: ir.Var, low: Any, extent: Any) -> None:
-        """A variable from ``low`` on for ``extent`` values; a loop that never runs bounds nothing."""
-        if not isinstance(low, ir.IntImm):
-            return
-        high = dtype_range(var.dtype)[1]
-        if isinstance(extent, ir.IntImm):
-            if int(extent) <= 0:
-                return
-            high = int(low) + int(extent) - 1
-        self.scope.name(var, (int(low), high))
-
-
-def _bounds(term: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
-    table = Table(ranges)
-    return table.interval[table.add(term)]
-
-
-def _is_index(e: ir.Expr) -> bool:
-    return dt.kind(e.dtype) in ("int", "uint", "bool") and dt.lanes(e.dtype) == 1
-
-
-def _is_pure(e: Any) -> bool:
-    """Whether an expression has no effect and the same value each time: arithmetic on variables and loads."""
-    if isinstance(e, (ir.Opaque, ir.Reduce)):
-        return False
-    if isinstance(e, ir.Call) and e.op.name.removeprefix("tirx.") not in _PURE_CALLS:
-        return False
-    if isinstance(e, (ir.Var, ir.Buffer)) or not isinstance(e, (ir.Expr, tuple)):
-        return True
-    children = e if isinstance(e, tuple) else [v for _, v in fields(e)]
-    return all(_is_pure(c) for c in children)
-
-
-def _loads(e: Any) -> Iterator[ir.BufferLoad]:
-    if isinstance(e, ir.BufferLoad):
-        yield e
-    elif isinstance(e, (ir.Expr, tuple)) and not isinstance(e, ir.Var):
-        for child in e if isinstance(e, tuple) else [v for _, v in fields(e)]:
-            yield from _loads(child)
 
 
 def emittable(before: Term, after: Term, ranges: dict[str, tuple[int, int]], dtype: str, signed_ok: bool = True) -> bool:
@@ -246,17 +180,7 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
     rewrites: list[Rewrite] = []
     cost_in = cost = 0
     for assume, sites in groups.items():
-        terms = list({show(s.term): s.term for s in sites}.values())
-        done: dict[str, Any] = {}
-        for start in range(0, len(terms), GROUP):
-            part = terms[start : start + GROUP]
-            used = set().union(*(names(t) for t in (*part, *assume)))
-            ranges = {n: scope.ranges[n] for n in sorted(used)}
-            try:
-                results = simplify_all(part, ranges, assume=assume)
-            except TirxError:  # a fact that contradicts the ranges: code that never runs
-                continue
-            done |= {show(t): r for t, r in zip(part, results)}
+        done = _solved(collect, list({show(s.term): s.term for s in sites}.values()), assume)
         for site in sites:
             found = done.get(show(site.term))
             if found is None:
@@ -270,6 +194,24 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
                 rewrites.append(Rewrite(*parts))
     report = RewriteReport(len(collect.sites), tuple(rewrites), cost_in, cost)
     return (_replace(func, collect, replaced) if replaced else func), report
+
+
+def _solved(collect: Collect, terms: list[Term], assume: tuple[Term, ...]) -> dict[str, Any]:
+    """Results for terms under ``assume``, by their text: an e-graph for each group of terms."""
+    from ..egraph.simplify import simplify_all
+
+    done: dict[str, Any] = {}
+    for start in range(0, len(terms), GROUP):
+        part = terms[start : start + GROUP]
+        facts = tuple(dict.fromkeys(f for t in part for f in collect.facts(t) if _fits(collect.scope, f)))
+        used = set().union(*(names(t) for t in (*part, *assume, *facts)))
+        ranges = {n: collect.scope.ranges[n] for n in sorted(used)}
+        try:
+            results = simplify_all(part, ranges, assume=(*assume, *facts))
+        except TirxError:  # a fact that contradicts the ranges: code that never runs
+            continue
+        done |= {show(t): r for t, r in zip(part, results)}
+    return done
 
 
 def _fits(scope: IndexScope, term: Term) -> bool:
@@ -298,14 +240,24 @@ def _better(scope: IndexScope, site: _Site, found: Any) -> ir.Expr | None:
     if found.cost >= found.cost_in:
         return None
     used = {n: scope.ranges[n] for n in sorted(names(site.term) | names(found.expr))}
-    dtype = site.expr.dtype
-    if not emittable(site.term, found.expr, used, dtype):
-        return None
-    try:
-        made = scope.expr(found.expr, dtype)
-    except TirxError:
-        return None
-    return made if made.dtype == dtype and operations(made) < operations(site.expr) else None
+    into = site.expr.dtype
+    for dtype in dict.fromkeys((into, *_wider(scope, found.expr, into))):
+        if not emittable(site.term, found.expr, used, dtype):
+            continue
+        try:
+            made = ir.arith.cast(into, scope.expr(found.expr, dtype))
+        except TirxError:
+            continue
+        if made.dtype == into and operations(made) < operations(site.expr):
+            return made
+    return None
+
+
+def _wider(scope: IndexScope, term: Term, into: str) -> list[str]:
+    """The unsigned type of all variables of ``term``, if a conversion from it keeps what is right modulo two to the width."""
+    found = {scope.sources[n].dtype for n in names(term)}
+    kind, bits, _ = dt.parse(into)
+    return sorted(found) if len(found) == 1 and kind == "int" and found == {f"uint{bits}"} else []
 
 
 def _replace(

@@ -43,7 +43,7 @@ from .expr import (
     Sub,
     Var,
 )
-from .index import Term
+from .index import MAX_SHIFT, Term
 
 _BINARY: dict[type, str] = {
     Add: "add", Sub: "sub", Mul: "mul", FloorDiv: "div", FloorMod: "mod", Div: "tdiv", Mod: "tmod", Min: "min", Max: "max",
@@ -110,9 +110,10 @@ class IndexScope:
         if isinstance(e, Var):
             return self.name(e)
         if isinstance(e, BinaryOp) and dt.kind(e.a.dtype) in ("int", "uint", "bool"):
+            operand = self._term if isinstance(e, (Add, Sub, Mul)) else self.exact
             if isinstance(e, (GT, GE)):
-                return ("lt" if isinstance(e, GT) else "le", self._term(e.b), self._term(e.a))
-            return (_BINARY[type(e)], self._term(e.a), self._term(e.b))
+                return ("lt" if isinstance(e, GT) else "le", operand(e.b), operand(e.a))
+            return (_BINARY[type(e)], operand(e.a), operand(e.b))
         if isinstance(e, Not):
             return ("lnot", self._term(e.a))
         if isinstance(e, Select):
@@ -122,16 +123,33 @@ class IndexScope:
 
             return self._term(substitute(e.body, {e.var: e.value}))
         if isinstance(e, Call) and e.op.name in _CALLS:
-            return (_CALLS[e.op.name], self._term(e.args[0]), self._term(e.args[1]))
+            first = self.exact if e.op.name == "tirx.shift_right" else self._term
+            if "shift" not in e.op.name:
+                return (_CALLS[e.op.name], first(e.args[0]), self._term(e.args[1]))
+            amount = self.exact(e.args[1])
+            if self.bounds is not None and not isinstance(amount, int):
+                low, high = self.bounds(amount, self.ranges)
+                if low < 0 or high >= MAX_SHIFT:
+                    return self.name(e)
+            return (_CALLS[e.op.name], first(e.args[0]), amount)
         if isinstance(e, Call) and e.op.name == "tirx.bitwise_not" and dt.kind(e.dtype) == "int":
             return ("sub", -1, self._term(e.args[0]))
         if isinstance(e, Cast) and dt.kind(e.value.dtype) in ("int", "uint", "bool"):
-            inner = self._term(e.value)
+            inner = self.exact(e.value)
             low, high = dtype_range(e.value.dtype) if self.bounds is None else self.bounds(inner, self.ranges)
             into = dtype_range(e.dtype)
             if into[0] <= low and high <= into[1]:
                 return inner
         return self.name(e)
+
+    def exact(self, e: Expr) -> Term:
+        """``e`` as a term where its value decides something: unsigned arithmetic that may wrap is a variable of its own."""
+        term = self._term(e)
+        if self.bounds is None or dt.kind(e.dtype) != "uint" or not isinstance(term, tuple):
+            return term
+        low, high = self.bounds(term, self.ranges)
+        first, last = dtype_range(e.dtype)
+        return term if first <= low and high <= last else self.name(e)
 
     def expr(self, term: Term, dtype: str = "int32") -> Expr:
         """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes)."""

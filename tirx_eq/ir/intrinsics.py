@@ -236,7 +236,10 @@ def _derive(intrinsic: Intrinsic, bound: dict[str, Any]) -> None:
         bound["disable_output_lane"] = (0,) * (4 if group == 1 else 8)
     if intrinsic.op == "tirx.ptx.ldmatrix":
         bits = str(getattr(bound["dtype"], "value", bound["dtype"])).lstrip(".")
-        count = int(bound["num"]) // (1 if bits == "b16" else 2)
+        number = getattr(bound["num"], "value", bound["num"])
+        if not isinstance(number, int):
+            raise IRError(f"ptx.ldmatrix: the number of matrices is a constant, got {bound['num']!r}")
+        count = number // (1 if bits == "b16" else 2)
         if len(bound["dst_handles"]) != count:
             raise IRError(f"ptx.ldmatrix: {count} destinations are needed, got {len(bound['dst_handles'])}")
 
