@@ -165,8 +165,6 @@ def operations(e: ir.Expr) -> int:
 
 def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
     """``func`` with its index expressions simplified, and what was done; the function itself if nothing was."""
-    from ..egraph.simplify import simplify_all
-
     collect = Collect()
     collect.visit(func)
     scope = collect.scope

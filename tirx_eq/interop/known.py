@@ -107,8 +107,9 @@ class _Assigned(Declared):
 
     def _assign(self, target: ir.Expr, value: ir.Expr) -> None:
         name = self.scope.name(target)
-        shuffled = isinstance(value, ir.Call) and value.op.name in _SHUFFLES and is_index(value.args[1])
-        source = value.args[1] if shuffled else value  # a shuffle gives the value that some lane has
+        source = value
+        if isinstance(value, ir.Call) and value.op.name in _SHUFFLES:
+            source = value.args[1]  # the value that some lane has
         term = self.scope.term(source) if is_pure(source) and is_index(source) else self.scope.name(source)
         self.values.setdefault(name, (target.dtype, []))[1].append(term)
 

@@ -35,6 +35,7 @@ class Writer:
         self.placeless: set[str] = set()
         self._memo: dict[int, tuple[Any, Any]] = {}
         self._owner: dict[ir.Var, ir.Buffer] = {}
+        self._computed: set[ir.Var] = set()
 
     # -- the parts of nodes -----------------------------------------------------------------------------------------
 
@@ -108,6 +109,12 @@ class Writer:
     def own(self, buffer: ir.Buffer) -> None:
         """Let ``buffer`` be the one whose pointer its ``data`` variable is, unless another is already."""
         self._owner.setdefault(buffer.data, buffer)
+
+    def declare(self, buffer: ir.Buffer, pointer: ir.Expr) -> None:
+        """Let ``buffer`` have the pointer that is computed here, or that was computed for the buffer it is a view of."""
+        if not isinstance(pointer, ir.Var) or pointer in self._computed:
+            self._computed.add(buffer.data)
+            self._owner[buffer.data] = buffer
 
     def data(self, buffer: ir.Buffer) -> Any:
         """The pointer of a buffer."""
@@ -234,6 +241,7 @@ def _write_decl(w: Writer, s: ir.DeclBuffer) -> Any:
         through = getattr(s, "_view_of", None)  # the importer's note of which view this is a view of
         same = isinstance(through, ir.Buffer) and through.data is s.data
         data = w.data(through) if same else w.write(s.data)  # type: ignore[arg-type]
+        w.declare(buffer, s.data)
     elif buffer.allocated_addr:
         ty = w.type(ir.PointerType(ir.PrimType(buffer.dtype), buffer.scope))
         data = w.call(ty, "tirx.reinterpret", [w.write(buffer.allocated_addr[0])])

@@ -125,7 +125,8 @@ def _read_decl_buffer(reader: Reader, value: Any) -> ir.DeclBuffer:
     if not isinstance(pointer, ir.Expr):
         return ir.DeclBuffer(reader.buffer(value.buffer), span=reader.span(value))
     shared = pointer if isinstance(pointer, ir.Var) else None
-    buffer = read_buffer(reader, value.buffer, shared)
+    # an attribute may name the buffer before its declaration does
+    buffer = reader.buffer(value.buffer) if shared is None else read_buffer(reader, value.buffer, shared)
     made = ir.DeclBuffer(reader.remember(value.buffer, buffer), pointer, span=reader.span(value))
     if obj.type_key(value.data) == "ir.Call" and shared is not None:
         # all views share one pointer here; TVM says through which one, and the exporter says it again
