@@ -192,6 +192,8 @@ WITNESSES = {
         "Tx.wg.copy_async(v[:, :], t[:, :])", layout="S[(128, 24):(1 @ TLane, 1 @ TCol)]", width=24),
     "tmem store of 24 columns": lambda: tmem(
         "Tx.wg.copy_async(t[:, :], v[:, :])", layout="S[(128, 24):(1 @ TLane, 1 @ TCol)]", width=24),
+    "tmem load of part of a column": lambda: tmem("Tx.wg.copy_async(v[:, 1:4], t[:, 0:3])", dtype="float16"),
+    "tmem store of part of a column": lambda: tmem("Tx.wg.copy_async(t[:, 0:3], v[:, 1:4])", dtype="float16"),
     "tmem load by one thread": lambda: tmem("Tx.copy_async(v[:, :], t[:, :])"),
     "tmem store by one thread": lambda: tmem("Tx.copy_async(t[:, :], v[:, :])"),
     "cast by a warp": lambda: copy("Tx.warp.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),

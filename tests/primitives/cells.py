@@ -179,20 +179,23 @@ class _Writer:
         spread = f"TileLayout(S[({ROWS}, {{}}) : (1 @ {{}}, 1{{}})])"
         tmem, regs = spread.format(words, "TLane", " @ TCol"), spread.format(words, "tid_in_wg", "")
         tile, at = spread.format(columns, "TLane", " @ TCol"), f"addr[0] + {first}"
+        part = columns * dt.storage_bits(dtype) < 32  # of a word
         self.before += [
             f't{name} = Tx.decl_buffer(({ROWS}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, layout={tile})',
             f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr={at}, layout={tmem})',
-            f'g{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", data={name}.data)',
             f'h{name} = Tx.alloc_local(({words},), "uint32")',
+            f'g{name} = Tx.decl_buffer(({columns},), "{dtype}", data=h{name}.data, scope="local")' if part else
+            f'g{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", data={name}.data)',
             f"k{name} = h{name}.view({ROWS}, {words}, layout={regs})",
-            f"Tx.copy(h{name}[:], g{name}[tid, :])",
+            *([f"h{name}[0] = Tx.uint32(0)"] if part else []),
+            f"Tx.copy(g{name}[:], {name}[tid, :])" if part else f"Tx.copy(h{name}[:], g{name}[tid, :])",
             f"Tx.wg.copy_async(u{name}[:, :], k{name}[:, :])",
             "Tx.ptx.tcgen05.wait.st()",
         ]
         if is_output:
             self.after += [
                 f"Tx.wg.copy_async(k{name}[:, :], u{name}[:, :])", "Tx.ptx.tcgen05.wait.ld()",
-                f"Tx.copy(g{name}[tid, :], h{name}[:])",
+                f"Tx.copy({name}[tid, :], g{name}[:])" if part else f"Tx.copy(g{name}[tid, :], h{name}[:])",
             ]  # fmt: skip
 
     def text(self) -> str:

@@ -23,9 +23,6 @@ REASONS: dict[str, str] = {
     "operands in memory or registers": _NO_THREAD, "source in memory": _NO_THREAD, "destination in memory": _NO_THREAD,
     "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
     "registers of several threads on both sides": _NO_THREAD,
-    "the registers hold what the shape moves": (
-        "a row of the operand is less than a 32-bit column of tensor memory, which is read and written whole"
-    ),
     "each thread holds what it computes": "no instruction reads another thread's registers",
     "there is a multiplication of the dtypes": (
         "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core, with scale factors (`gemm_async`)"

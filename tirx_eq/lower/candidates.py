@@ -31,7 +31,8 @@ TMA = ("tma_load", "tma_store", "tma_multicast", "tma_pair")
 DISPATCH_ALIASES = {
     "tcgen05": ("tcgen05", "tcgen05_ts", "tcgen05_ws_ts", "tcgen05_scaled", "tcgen05_scaled_ts", "tcgen05_ws"),
     "tma": TMA, "tma_auto": TMA, "tma_explicit": TMA,
-    "tmem<->local": ("tcgen05_ld", "tcgen05_st"), "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
+    "tmem<->local": ("tcgen05_ld", "tcgen05_st", "tcgen05_ld_part", "tcgen05_st_part"),
+    "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
     "mma.m16n8k*": ("mma_sync",),
     "vec_auto": ("memory", "registers", "spread"),
     "fallback": ("memory", "registers", "spread", "move"),

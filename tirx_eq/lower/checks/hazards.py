@@ -35,6 +35,7 @@ _PLAIN = (
 )  # fmt: skip
 
 #: Variants whose operands are accessed by the asynchronous proxy, and what completes them.
+_TMEM_LOADS, _TMEM_STORES = ("TmemLoad", "TmemLoadPart"), ("TmemStore", "TmemStorePart")
 _MMA = ("Tcgen05Mma", "Tcgen05MmaTmem", "Tcgen05MmaScaled", "Tcgen05MmaScaledTmem", "Tcgen05MmaStationary",
         "Tcgen05MmaStationaryTmem")  # fmt: skip
 _LOADS = ("TensorLoad", "TensorMulticast", "TensorPairLoad")
@@ -77,7 +78,7 @@ def _needs(*kinds: str) -> frozenset[str]:
     return frozenset((*kinds, "all"))
 
 
-_SLOW = (*_MMA, *_LOADS, "TmemCopy", "TensorStore", "PeerCopy", "AsyncCopy", "TmemLoad", "TmemStore", "PeerStore")
+_SLOW = (*_MMA, *_LOADS, "TmemCopy", "TensorStore", "PeerCopy", "AsyncCopy", *_TMEM_LOADS, *_TMEM_STORES, "PeerStore")
 RULES = (
     _Rule("shared", None, "w", _PROXY_READS, "r", _needs("proxy"),
           "reads '{buffer}' through the asynchronous proxy, but no fence orders it after what '{first}' wrote there",
@@ -106,10 +107,10 @@ RULES = (
     _Rule("shared", ("TensorStore",), "r", _LOADS, "w", _needs("bulk"),
           "overwrites '{buffer}' while '{first}' may still be reading it: no cp.async.bulk.wait_group comes between",
           "Tx.ptx.cp_async.bulk.commit_group() and wait_group(0), then a barrier", again=True),
-    _Rule("tmem", _MMA, "w", ("TmemLoad",), "r", _needs("wait"),
+    _Rule("tmem", _MMA, "w", (*_TMEM_LOADS, "TmemStorePart"), "r", _needs("wait"),
           "reads '{buffer}' before the products of '{first}' are known to be complete: nothing waits for its commit",
           "commit to a barrier and wait for its phase"),
-    _Rule("tmem", ("TmemStore",), "w", (*_MMA, "TmemLoad"), "r", _needs("stored"),
+    _Rule("tmem", _TMEM_STORES, "w", (*_MMA, *_TMEM_LOADS), "r", _needs("stored"),
           "reads '{buffer}' before what '{first}' stored is there: no tcgen05.wait.st comes between",
           "Tx.ptx.tcgen05.wait.st() after the store"),
     _Rule("local", ("TmemLoad",), "w", None, "r", _needs("loaded"),

@@ -19,6 +19,7 @@ from . import (
     threads,
     tmem,
     tmem_copy,
+    tmem_parts,
     tmem_factor,
     vectors,
 )  # fmt: skip
@@ -48,6 +49,7 @@ __all__ = [
     "threads",
     "tmem",
     "tmem_copy",
+    "tmem_parts",
     "tmem_factor",
     "vectors",
 ]  # fmt: skip

@@ -100,7 +100,27 @@ def fragment(c: CallContext, packing: bool = False) -> Fragment | str:
     return c.once(key, lambda: _fragment(c, packing))
 
 
-def _fragment(c: CallContext, packing: bool) -> Fragment | str:
+@dataclass(frozen=True)
+class Parts:
+    """Elements of a copy (words, where elements have 64 bits) as arrays: lane, column and which part of it in tensor memory;
+    thread, register and which part of that; the element's number.  ``bits`` are those of a part."""
+
+    lane: Array
+    column: Array
+    part: Array
+    thread: Array
+    register: Array
+    place: Array
+    number: Array
+    bits: int
+
+
+def parts_of(c: CallContext) -> Parts | str:
+    """Where the elements of a copy are, or why that can't be said."""
+    return c.once("parts in tensor memory", lambda: _parts(c))
+
+
+def _parts(c: CallContext) -> Parts | str:
     if {o.root.space for o in regions(c)} != {"tmem", "local"}:
         return "one operand must be in tensor memory, the other in registers"
     tmem, regs = tmem_and_registers(c)
@@ -123,30 +143,34 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     ]
     lane, there, thread, here, number = at
     second = np.tile(np.arange(words) * 32, tmem.size)
-    column, part = (there + second) // 32, (there + second) % 32 // bits
-    register, place = (here + second) // 32, (here + second) % 32 // bits
+    there, here = there + second, here + second
+    return Parts(lane, there // 32, there % 32 // bits, thread, here // 32, here % 32 // bits, number, bits)
+
+
+def _fragment(c: CallContext, packing: bool) -> Fragment | str:
+    e = parts_of(c)
+    if isinstance(e, str):
+        return e
+    tmem, regs = tmem_and_registers(c)
+    column, wanted = e.column, e.part
     if packing:
         column, wanted = (column - column.min()) // 2 + column.min(), (column - column.min()) % 2
-        if part.any():
+        if e.part.any():
             return "elements share a column: they needn't be brought together"
-    else:
-        wanted = part
-    bad = np.flatnonzero(place != wanted)
+    bad = np.flatnonzero(e.place != wanted)
     if len(bad):
         k = int(bad[0])
         return (
-            f"element {coordinate(tmem, int(number[k]))} is part {int(place[k])} of its register, part {int(wanted[k])} in "
+            f"element {coordinate(tmem, int(e.number[k]))} is part {int(e.place[k])} of its register, part {int(wanted[k])} in "
             "tensor memory"
         )
-    word = ((thread << 16 | register) << 16 | lane) << 16 | column
-    order = np.argsort(place, kind="stable")
+    word = ((e.thread << 16 | e.register) << 16 | e.lane) << 16 | column
+    order = np.argsort(e.place, kind="stable")
     _, first, counts = np.unique(word[order], return_index=True, return_counts=True)
-    if (counts != 32 // bits).any():
-        return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {32 // bits}"
-    element = order[first]
-    made = Fragment(
-        lane[element], column[element], thread[element], register[element], number[element], 2 if packing else 1
-    )
+    if (counts != 32 // e.bits).any():
+        return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {32 // e.bits}"
+    k = order[first]
+    made = Fragment(e.lane[k], column[k], e.thread[k], e.register[k], e.number[k], 2 if packing else 1)
     if regs.root.word_bits == 64 and len(np.unique(made.register // 2)) * 2 != len(np.unique(made.register)):
         return f"the registers of '{regs.buffer.name}' have 64 bits, of which half would be moved"
     return made

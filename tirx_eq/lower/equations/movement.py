@@ -30,6 +30,8 @@ from ..sharing.active import first_of_warps, thread_points
 from .element_names import LANE, SPAN, Names, piece_units, unit_bits
 
 Array = np.ndarray
+#: Added to the names of a destination in tensor memory that is read before it is written.
+KEPT = 1 << 62
 
 
 @dataclass
@@ -298,8 +300,9 @@ class Trace:
         self.write(target, [np.where(self.predicates[p], x, y) for x, y in zip(self.read(a), self.read(b))])
 
     def tcgen05(self, i: Instruction) -> None:
-        if i.opcode.startswith("tcgen05.wait::ld"):
-            self.pending.clear()
+        if i.opcode.startswith("tcgen05.wait"):
+            if "::ld" in i.opcode:
+                self.pending.clear()
             return
         loading = ".ld." in i.opcode
         words, at = i.operands if loading else reversed(i.operands)
@@ -317,11 +320,13 @@ class Trace:
                 starts = [(4 * (address % LANE + column), 4)]
             places = [lane * LANE + p for start, width in starts for p in self.parts(start, width)]
             if loading:
-                self.write(word, [np.where(mine, place, -1) for place in places])
+                # A column that is loaded to be changed in part: what is put back where it was is no change.
+                names = places if self.source.root.space == "tmem" else [place + KEPT for place in places]
+                self.write(word, [np.where(mine, name, -1) for name in names])
                 self.pending |= {word} if isinstance(word, Temp) else set()
             else:
                 for place, content in zip(places, self.read(word)):
-                    self.reach(place, content, mine)
+                    self.reach(place, content, mine & (content != place + KEPT))
 
 
 def _pieces(i: Instruction, registers: Any) -> Iterator[tuple[Any, int, int]]:

@@ -18,10 +18,11 @@ from .spread_copy import SPREAD_COPIES
 from .tensor_copy import ASYNC_COPIES
 from .tmem import TMEM_COPIES
 from .tmem_copy import COPIES_TO_TMEM
+from .tmem_parts import PART_COPIES
 
 _ALL = (
     *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
-    *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS, *HALF_COPIES, *REDUCTIONS_OF_WARPS,
+    *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS, *HALF_COPIES, *PART_COPIES, *REDUCTIONS_OF_WARPS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}
