@@ -62,7 +62,8 @@ BAD = {
         gemm_with(("Tx.cta.copy(A_s[:, :], A[:, :])", "if warp_id == 0:\n        Tx.cta.copy(A_s[:, :], A[:, :])")),
         ["copy", "cta", "32 of 128 threads"],
     ),
-    "tmem load at thread scope": (gemm_with(("Tx.wg.copy_async(D_wg", "Tx.copy_async(D_wg")), ["copy_async", "all 32 lanes of a warp execute tcgen05.ld"]),
+    "tmem load at thread scope": (gemm_with(("Tx.wg.copy_async(D_wg", "Tx.copy_async(D_wg")),
+                                  ["copy_async", "all 32 lanes of a warp execute tcgen05.ld"]),
     "unequal extents": (gemm_with(("Tx.cta.copy(A_s[:, :], A[:, :])", "Tx.cta.copy(A_s[0:64, :], A[:, :])")), ["64", "128"]),
     "slice out of bounds": (gemm_with(("A[:, :])", "A[0:129, :])")), ["129", "128"]),
     "layout of another size": (

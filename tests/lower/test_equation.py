@@ -62,7 +62,8 @@ def mutants(body):
                 if (moved := shift(operand, by)) is not None:
                     operands = (*node.operands[:k], moved, *node.operands[k + 1 :])
                     yield f"{node.opcode} operand {k} + {by}", at(i, operands)
-        vectors = [k for k, o in enumerate(node.operands) if isinstance(o, tuple) and len(o) > 1 and not isinstance(o[0], Index)]
+        several = [k for k, o in enumerate(node.operands) if isinstance(o, tuple) and len(o) > 1]
+        vectors = [k for k in several if not isinstance(node.operands[k][0], Index)]
         for k in vectors:
             swapped = (node.operands[k][1], node.operands[k][0], *node.operands[k][2:])
             operands = (*node.operands[:k], swapped, *node.operands[k + 1 :])

@@ -19,8 +19,8 @@ from . import (
     threads,
     tmem,
     tmem_copy,
-    tmem_parts,
     tmem_factor,
+    tmem_parts,
     vectors,
 )  # fmt: skip
 from .registry import CONDITIONS, CONDITIONS_AT, OPTIONS
@@ -49,7 +49,7 @@ __all__ = [
     "threads",
     "tmem",
     "tmem_copy",
-    "tmem_parts",
     "tmem_factor",
+    "tmem_parts",
     "vectors",
 ]  # fmt: skip
