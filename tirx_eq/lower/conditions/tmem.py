@@ -169,8 +169,8 @@ def _fragment(c: CallContext, packing: bool) -> Fragment | str:
     _, first, counts = np.unique(word[order], return_index=True, return_counts=True)
     if (counts != 32 // e.bits).any():
         return f"a register has {counts.min()} elements of {tmem.bits} bits from its column, not {32 // e.bits}"
-    k = order[first]
-    made = Fragment(e.lane[k], column[k], e.thread[k], e.register[k], e.number[k], 2 if packing else 1)
+    at = order[first]
+    made = Fragment(e.lane[at], column[at], e.thread[at], e.register[at], e.number[at], 2 if packing else 1)
     if regs.root.word_bits == 64 and len(np.unique(made.register // 2)) * 2 != len(np.unique(made.register)):
         return f"the registers of '{regs.buffer.name}' have 64 bits, of which half would be moved"
     return made
