@@ -299,3 +299,36 @@ def test_a_shuffle_after_a_loop_that_some_lanes_left(leaves):
     result = compile_function(func).simulate(given, np.zeros_like(given))
     assert not result.faults
     np.testing.assert_array_equal(result.arrays["C"], given.sum())
+
+
+@pytest.mark.parametrize("condition", ["t >= 64", "t == 100", "t < 0"])
+@pytest.mark.parametrize("call", ["Tx.copy(C[0:4], A[0:4])", "Tx.copy_async(s[:], A[0:32], mbar=bar.ptr_to([0]))"])
+def test_calls_that_no_thread_reaches(condition, call):
+    """They mean nothing but a warning, and the rest of the kernel works."""
+    func = kernel(
+        't = Tx.thread_id([64])\ns = Tx.alloc_shared((32,), "int32")\nbar = Tx.alloc_shared((1,), "uint64")\n'
+        f"if {condition}:\n    if Tx.ptx.elect_sync():\n        {call}\nC[t] = A[t]", PARAMS,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"k\.py:\d+:\d+: no thread reaches this call of 'copy"):
+        made = compile_function(func)
+    a = np.arange(64, dtype=np.int32)
+    np.testing.assert_array_equal(made.simulate(a, np.zeros_like(a)).arrays["C"], a)
+
+
+def test_branches_share_the_address_that_they_need():
+    """Stores under conditions of their own: where the row begins is computed once, before them."""
+    func = kernel(
+        "t = Tx.thread_id([32])\nr = Tx.alloc_local((16,), 'int32')\nTx.copy(r[:], A[t * n : t * n + 16])\n"
+        "for j in Tx.unroll(16):\n    if A[j] > t:\n        C[t * n + j] = r[j]",
+        'A: Tx.Buffer((1024,), "int32"), C: Tx.Buffer((1024,), "int32"), n: Tx.int32',
+    )
+    made = compile_function(func)
+    assert made.ptx.count("mul.wide") + made.ptx.count("mul.lo") + made.ptx.count("mad.") <= 3
+    a = np.random.default_rng(0).integers(0, 40, 1024).astype(np.int32)
+    found, want = made.simulate(a, np.zeros_like(a), 20), np.zeros_like(a)
+    for t in range(32):
+        for j in range(16):
+            if a[j] > t:
+                want[t * 20 + j] = a[t * 20 + j]
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["C"], want)

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tirx_eq.cli.run import execute
 from tirx_eq.errors import LoweringError, PtxError, SimulationError, TirxError
 from tirx_eq.interp.run import interpret
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.launch import Launch
 from tirx_eq.script import parse_source
+
+from .kernels import example
 
 ROWS = """
 from tirx_eq.script import tirx as T
@@ -194,3 +197,63 @@ pool = T.SMEMPool()
     text = text.replace("float32", "int32").replace("as T\n", "as T\nfrom tirx_eq.script.tirx import tile as Tx\n")
     with pytest.raises((LoweringError, PtxError), match="NaN needs a floating-point type"):
         compile_function(function(text))
+
+
+@pytest.fixture(scope="module")
+def product():
+    return example("gemm_any_shape"), compile_function(example("gemm_any_shape"))
+
+
+@settings(max_examples=4, deadline=None)
+@given(m=st.integers(1, 140), n=st.integers(1, 70), k=st.integers(1, 17).map(lambda e: 8 * e))
+def test_a_gemm_of_any_shape(product, m, n, k):
+    _, made = product
+    rng = np.random.default_rng(m * n + k)
+    a, b = (rng.integers(-2, 3, (rows, k)).astype(np.float16) for rows in (m, n))
+    found = made.simulate(a, b, np.zeros((m, n), np.float32), policy="random")
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["D"], a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_strides_that_no_tensor_map_has(product):
+    _, made = product
+    maps = [p.tensor_map for p in made.launch.params if p.tensor_map is not None]
+    assert [m.strides for m in maps] == [(("mul", "k", 2),)] * 2
+    with pytest.raises(PtxError, match="tensor map of A: stride 66 bytes of dimension 1 is not a multiple of 16"):
+        made.simulate(np.zeros((64, 33), np.float16), np.zeros((64, 33), np.float16), np.zeros((64, 64), np.float32))
+
+
+#: Rows of ``step`` elements: how wide the accesses are follows from what divides it.
+COPY = """
+from tirx_eq.script import tirx as T
+from tirx_eq.script.tirx import tile as Tx
+
+@T.prim_func
+def k(a: T.handle, b: T.handle, n: T.int32):
+    m = T.int32()
+    A = T.match_buffer(a, (m, STEP), "float16")
+    B = T.match_buffer(b, (m, STEP), "float16")
+    T.device_entry()
+    bx = T.cta_id([m])
+    tx = T.thread_id([32])
+    x = T.alloc_local((8,), "float16")
+    Tx.copy(x[:], A[bx, tx * 8 : tx * 8 + 8])
+    Tx.copy(B[bx, tx * 8 : tx * 8 + 8], x[:])
+"""
+
+
+@pytest.mark.parametrize(("factor", "access"), [(1, "u16"), (2, "b32"), (8, "v4.b32"), (24, "v4.b32")])
+def test_the_width_of_accesses_to_rows_of_symbolic_length(factor, access):
+    made = compile_function(function(COPY, STEP=f"n * {factor}"))
+    assert f"ld.global.{access} " in made.ptx and f"st.global.{access} " in made.ptx
+    n = 264
+    a = np.random.default_rng(0).standard_normal((3, n * factor)).astype(np.float16)
+    found = made.simulate(a, np.zeros_like(a), n)
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["B"][:, :256], a[:, :256])
+
+
+def test_the_command_line_runs_it(product):
+    func, _ = product
+    outcome = execute(func, extents={"m": 70, "n": 9, "k": 72}, policy="random")
+    assert outcome.exact and outcome.good

@@ -143,13 +143,19 @@ def read_back(storage: Storage, buffer: Buffer, bits: Any) -> np.ndarray:
 
 
 def to_memory(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments as the device sees them: for each buffer the bytes of its memory, through its layout."""
+    """The arguments as the device sees them: for each buffer the bytes of its memory, through its layout.
+
+    An array of symbolic extents stays an array, since the extents are found in it.
+    """
     _, storage, _ = bind_arguments(func, arguments)
     out = []
     for param, given in zip(func.params, arguments):
         if param in func.buffer_map:
-            held = storage[func.buffer_map[param].data]
-            out.append(held.data[0, : held.size].copy())
+            buffer = func.buffer_map[param]
+            held = storage[buffer.data]
+            raw = held.data[0, : held.size].copy()
+            plain = buffer.const_shape() is None and dt.storage_bits(buffer.dtype) >= 8
+            out.append(raw.view(np.asarray(given).dtype).reshape(np.shape(given)) if plain else raw)
         else:
             out.append(given)
     return out
@@ -161,6 +167,6 @@ def from_memory(func: PrimFunc, arguments: Sequence[Any], memory: Mapping[str, n
     out = {}
     for (buffer, bits), raw in zip(places, memory.values()):
         held = storage[buffer.data]
-        held.data[0, : held.size] = raw
+        held.data[0, : held.size] = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
         out[buffer.name] = read_back(held, buffer, bits)
     return out

@@ -102,7 +102,7 @@ class Operand:
             low = np.asarray(evaluate_at(r.min, points))
             coords.append(low[..., None] + grid)
         coords = list(np.broadcast_arrays(*coords))
-        found = place_points(self.buffer, coords)
+        found = place_points(self.buffer, coords, lambda e: np.asarray(evaluate_at(e, points)))
         m = found.get("m", np.int64(0)) + np.asarray(evaluate_at(self.buffer.elem_offset, points))[..., None]
         return found, np.broadcast_to(m, coords[0].shape if coords else (1,))
 
@@ -180,7 +180,7 @@ class CallContext:
 
         Where one lane of a warp is elected and all its lanes mean the same regions, that is one thread of each warp.
         """
-        active, issuers = np.flatnonzero(self.active.mask), np.asarray(self.active.issuers())
+        active, issuers = np.flatnonzero(self.active.mask), np.asarray(self.active.issuers(), dtype=np.int64)
         if not self.active.elected:
             return active
         first = np.searchsorted(issuers // WARP, active // WARP)
@@ -203,9 +203,10 @@ class CallContext:
         return scope
 
     def lowest(self) -> dict[Var, np.ndarray]:
-        """Every variable that regions may depend on, at zero or its value next to that."""
+        """Every variable that regions may depend on, at zero or its value next to that; extents of arrays are large."""
         lows = {v: np.asarray(min(max(low, 0), high)) for v, (low, high) in self.ranges.items()}
-        return lows | {v: np.asarray(0) for v in self.launch.special.values()}
+        sizes = {v: np.asarray(n) for v, n in self.launch.host.sample(0).items()}
+        return lows | sizes | {v: np.asarray(0) for v in self.launch.special.values()}
 
     def term(self, e: Expr, scope: IndexScope) -> Term:
         return scope.term(self.resolve(e))

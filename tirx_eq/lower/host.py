@@ -13,6 +13,10 @@ from ..ir.index import Term
 from ..ir.index_ir import IndexScope, dtype_range
 from .scope import bounds
 
+PRIMES = (
+    100003, 100019, 100043, 100049, 100057, 100069, 100103, 100109, 100129, 100151, 100153, 100169, 100183, 100189, 100193,
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class HostValues:
@@ -29,6 +33,12 @@ class HostValues:
             **{v: dtype_range(v.dtype) for v in self.scalars},
             **{v: (0, dtype_range(v.dtype)[1]) for v in self.extents},
         }
+
+    def sample(self, which: int) -> dict[Var, int]:
+        """Values at which addresses are compared, the first, second … choice: large primes, so that elements of different rows
+        don't meet by chance."""
+        ranges = self.ranges
+        return {v: PRIMES[(3 * k + which) % len(PRIMES)] % (ranges[v][1] + 1) for k, v in enumerate(ranges)}
 
     def shape(self, buffer: Buffer) -> tuple[Term, ...]:
         """The extents of a parameter's array, outermost first."""

@@ -128,7 +128,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     clock.lap("indices")
     calls = tuple(_prove(k, bodies[k.context.index], indices) for k in choices)
     clock.lap("equations")
-    notes = tuple(note for k in choices for note in _unread_config(k))
+    notes = (*lowerer.notes, *(note for k in choices for note in _unread_config(k)))
     for note in notes:
         warnings.warn(note, stacklevel=3)
     module, host = Module(target), launch.host

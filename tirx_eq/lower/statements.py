@@ -105,7 +105,7 @@ class Place:
 
 
 class Lowerer:
-    """Turns a function's body into a program; ``contexts`` collects the tile calls in order."""
+    """Turns a function's body into a program; ``contexts`` collects the tile calls in order, ``notes`` what to warn of."""
 
     def __init__(self, func: PrimFunc, launch: Launch, storage: Storage, target: str) -> None:
         self.func = func
@@ -116,6 +116,7 @@ class Lowerer:
         self.ranges = launch.host.ranges
         self.scalars = Scalars(func, launch)
         self.syncs: list[Sync] = []
+        self.notes: list[str] = []
         self.atomics = has_atomics(func.body)
         self.returned: list[Active] = []  # the threads at each return statement so far
 
@@ -511,6 +512,9 @@ class Lowerer:
         return replace_node(s, args=args)
 
     def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
+        if not place.active.mask.any():
+            self.notes.append(f"{s.span}: no thread reaches this call of '{s.op.short_name}'")
+            return []
         s = self._settled(s, place)
         if (parts := expand(s, self.launch)) is not None:
             pending, place.pending = place.pending, []

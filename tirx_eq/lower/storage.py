@@ -7,7 +7,7 @@ element offset plus what its layout says.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,15 +101,27 @@ def is_row_major(buffer: Buffer) -> bool:
     return not buffer.strides and buffer.layout is not None and buffer.layout.is_default(buffer.shape)
 
 
-def place_points(buffer: Buffer, coords: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The same for many elements at once, by the layout's own evaluation (independent of :func:`place`)."""
+def has_constant_steps(buffer: Buffer) -> bool:
+    """Whether the distance between two elements is known at compile time."""
+    if is_row_major(buffer) or buffer.strides or buffer.layout is None:
+        return all(isinstance(s, IntImm) for s in strides_of(buffer))
+    return buffer.layout.is_constant()
+
+
+def place_points(
+    buffer: Buffer, coords: Sequence[np.ndarray], value: Callable[[Expr], np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The same for many elements at once, by the layout's own evaluation (independent of :func:`place`).
+
+    ``value`` evaluates strides that are known at the launch only.
+    """
     if buffer.layout is not None and not buffer.strides and not is_row_major(buffer):
         shape = const_shape(buffer)
         flat = np.zeros_like(np.asarray(coords[0]), dtype=np.int64)
         for c, extent in zip(coords, shape):
             flat = flat * extent + c
         return {str(axis): np.asarray(v) for axis, v in buffer.layout.evaluate(flat).items()}
-    strides = [_constant(s, buffer, "stride") for s in strides_of(buffer)]
+    strides = [s.value if isinstance(s, IntImm) else value(s)[..., None] for s in strides_of(buffer)]
     return {"m": np.sum([np.asarray(c, dtype=np.int64) * s for c, s in zip(coords, strides)], axis=0)}
 
 
@@ -131,12 +143,6 @@ def const_shape(buffer: Buffer) -> tuple[int, ...]:
     if shape is None:
         raise LoweringError(f"the shape of buffer '{buffer.name}' must be constant here", span=buffer.span)
     return shape
-
-
-def _constant(e: Expr, buffer: Buffer, what: str) -> int:
-    if not isinstance(e, IntImm):
-        raise LoweringError(f"the {what} of buffer '{buffer.name}' must be constant here", span=buffer.span)
-    return e.value
 
 
 class _Collect(StmtVisitor):
@@ -165,8 +171,8 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
     """Give every buffer of a kernel its storage.
 
     Shared memory is one dynamic block: the pool first (at offset 0, aligned to 1024 bytes), then other shared buffers.
-    Raises LoweringError if it exceeds ``limit`` bytes (227 KB; None: not checked), or for a storage scope that this target
-    doesn't have.
+    Raises LoweringError if it exceeds ``limit`` bytes (227 KB), a view reaches beyond its storage (with None as limit neither
+    is checked: layouts aren't final), or for a storage scope that this target doesn't have.
     """
     collect = _Collect()
     collect.visit(func.body)
@@ -196,7 +202,7 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
         elif buffer.scope == "local":
             aliases = [buffer, *views.get(buffer.data, [])]
             bits = 64 if any(dt.storage_bits(b.dtype) == 64 for b in aliases) else 32
-            size = max(_bytes(b) for b in aliases)
+            size = _bytes(buffer) if limit is not None else max(map(_bytes, aliases))
             storage.roots[buffer.data] = Root("local", buffer.name, size=size, word_bits=bits)
         elif buffer.scope == "tmem":
             storage.roots[buffer.data] = _tmem_root(buffer, span)
@@ -208,8 +214,9 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
                 storage.roots[buffer.data] = _tmem_root(buffer, span)
             else:
                 storage.roots[buffer.data] = _cluster_root(buffer, storage, collect.bound.get(buffer.data), span)
-    for buffer, span in collect.views:
-        _check_view(buffer, storage.roots[buffer.data], span)
+    if limit is not None:
+        for buffer, span in collect.views:
+            _check_view(buffer, storage.roots[buffer.data], span)
     storage.shared_bytes = end
     _make_unique(storage)
     if limit is not None and end > limit:

@@ -42,6 +42,7 @@ from ..program import (
     Word,
 )  # fmt: skip
 from ..storage import Root
+from .branches import shared_addresses
 from .loops import invariants, products
 from .partial import partly_written
 from .shared import shared_address
@@ -122,8 +123,12 @@ class Emitter:
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
+        shared = shared_addresses(block, self.indices, self.terms.split)
         for node in block:
             self.terms.forget_volatile()
+            for memory in shared.get(id(node), ()):
+                if not self.terms.is_volatile(self.indices.term(memory.offset)):
+                    self.memory(memory)
             getattr(self, f"_{type(node).__name__.lower()}")(node)
 
     @contextmanager

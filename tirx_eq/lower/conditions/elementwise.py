@@ -15,7 +15,7 @@ from ..context import CallContext, Operand
 from ..operations import FAMILIES, common_dtype, leaves, operations, tree_of, unsupported, work_dtype
 from ..sharing.holders import SCOPE_BITS
 from ..sharing.work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
-from ..storage import place
+from ..storage import has_constant_steps, place
 from .registry import OPTIONS, SPACE_NAMES, holds, holds_at
 from .vectors import aligned, contiguous
 
@@ -87,6 +87,8 @@ def same_elements(a: Operand, b: Operand) -> bool:
 def apart(a: Operand, b: Operand) -> bool:
     """Whether two regions whose beginnings are constant have no byte in common."""
     if not all(isinstance(r.min, IntImm) for o in (a, b) for r in o.region.region):
+        return False
+    if not all(has_constant_steps(o.buffer) for o in (a, b)):
         return False
     x, y = a.places({}), b.places({})
     if set(x) != {"byte"} or set(y) != {"byte"}:

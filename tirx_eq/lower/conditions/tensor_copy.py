@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import PtxError
 from ...ir import Expr, IntImm, Var, const
 from ...ir import dtype as dt
+from ...ir.index import Term, show
 from ...prove.validate import validate
 from ...ptx.swizzle_modes import SWIZZLES
 from ...ptx.target import target_has
@@ -102,18 +103,20 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     if isinstance(strides, str):
         return strides
     bits = dt.storage_bits(buffer.dtype)
-    if strides[-1] != bits:
-        return f"neighbours along the last dimension of '{buffer.name}' are {strides[-1] / 8:g} bytes apart, not {bits / 8:g}"
-    if any(s % 8 for s in strides[:-1]) or buffer.elem_offset.value * bits % 8:
+    if strides[-1] != 1:
+        apart = f"{strides[-1] * bits / 8:g} bytes" if isinstance(strides[-1], int) else f"{show(strides[-1])} elements"
+        return f"neighbours along the last dimension of '{buffer.name}' are {apart} apart, not {bits / 8:g}"
+    if any(bits % 8 and (not isinstance(s, int) or s * bits % 8) for s in strides[:-1]) or buffer.elem_offset.value * bits % 8:
         return f"rows of '{buffer.name}' begin within a byte"
+    steps = tuple(_bytes(s, bits) for s in reversed(strides[:-1]))
     row = source.extents[-1]
     box = (min(row, mode.span * 8 // bits) if mode.span else row, *reversed(source.extents[:-1]))
     if row % box[0]:
         return f"rows of {row} elements are not a multiple of the swizzle's {box[0]}"
     try:
         return TensorMap(
-            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), tuple(s // 8 for s in reversed(strides[:-1])), box,
-            mode.name, offset=buffer.elem_offset.value * bits // 8, oob_fill=_text(c.call.config.get("oob")) or "zero",
+            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), steps, box, mode.name,
+            offset=buffer.elem_offset.value * bits // 8, oob_fill=_text(c.call.config.get("oob")) or "zero",
         )  # fmt: skip
     except PtxError as error:
         return error.message
@@ -124,28 +127,30 @@ def _text(value: Any) -> str:
     return str(getattr(value, "value", value) or "")
 
 
-def _strides(c: CallContext, o: Operand) -> list[int] | str:
-    """Strides in bits of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
+def _bytes(stride: Term, bits: int) -> Term:
+    """Bytes of a stride in elements, which are whole."""
+    return stride * bits // 8 if isinstance(stride, int) else ("mul", stride, bits // 8)
+
+
+def _strides(c: CallContext, o: Operand) -> list[Term] | str:
+    """Strides in elements of a buffer whose elements lie at a sum of coordinate times stride, or why they don't."""
     shape = o.buffer.shape
     origin = place(o.buffer, [0] * len(shape))
-    strides = []
+    steps = []
     for d in range(len(shape)):
         unit = place(o.buffer, [int(k == d) for k in range(len(shape))])
-        step = unit.get("m", const(0)) - origin.get("m", const(0))
-        if not isinstance(step, IntImm):
-            return f"the stride of dimension {d} of '{o.buffer.name}' is known only at the launch"
-        strides.append(step.value)
+        steps.append(unit.get("m", const(0)) - origin.get("m", const(0)))
     variables = [Var(f"i{d}", "int32") for d in range(len(shape))]  # type: ignore[arg-type]
     scope = new_scope()
     for v, extent in zip(variables, shape):
         scope.name(v, (0, extent.value - 1 if isinstance(extent, IntImm) else MAX_EXTENT - 1))
     actual = scope.term(place(o.buffer, variables).get("m", const(0)))
     linear: Expr = origin.get("m", const(0))
-    for v, s in zip(variables, strides):
+    for v, s in zip(variables, steps):
         linear = linear + v * s
     if validate(actual, scope.term(linear), scope.ranges).status != "equal":
         return f"'{o.buffer.name}' is not laid out with one stride per dimension"
-    return [s * o.bits for s in strides]
+    return [c.launch.host.term(s, f"a stride of '{o.buffer.name}'") for s in steps]
 
 
 @holds_at("the global buffer has a tensor map")

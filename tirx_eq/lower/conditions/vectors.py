@@ -6,11 +6,10 @@ import numpy as np
 
 from ...ir import Expr, IntImm, Var
 from ...ir.index_ir import IndexScope
-from ...layout import default_layout
 from ...prove.validate import validate
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
-from ..storage import place, strides_of
+from ..storage import has_constant_steps, place, strides_of
 from .registry import OPTIONS, holds_at, regions
 
 #: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
@@ -69,7 +68,8 @@ def _in_order_within_bytes(c: CallContext, o: Operand, lanes: int, vector: Var, 
 
 def _in_order(o: Operand, lanes: int) -> bool:
     """Whether the elements of every group follow one another, looked at one by one: for a region that begins where it does."""
-    if not all(isinstance(e, IntImm) for e in (o.buffer.elem_offset, *(r.min for r in o.region.region))) or o.bits < 8:
+    fixed = all(isinstance(e, IntImm) for e in (o.buffer.elem_offset, *(r.min for r in o.region.region)))
+    if not fixed or o.bits < 8 or not has_constant_steps(o.buffer):
         return False
     places = o.places({})
     if set(places) != {"byte"}:
@@ -82,7 +82,7 @@ def _within_rows(o: Operand, lanes: int) -> bool:
     """Whether groups lie within rows of a buffer without a layout of its own, and whose rows are contiguous."""
     b = o.buffer
     step = strides_of(b)[-1] if b.ndim else None
-    plain = b.layout is None or b.layout == default_layout(b.const_shape() or ())
+    plain = b.layout is None or b.layout.is_default(b.shape)
     return plain and isinstance(step, IntImm) and step.value == 1 and o.extents[-1] % lanes == 0
 
 

@@ -18,7 +18,7 @@ from ...errors import LoweringError, ProofError
 from ...ir import Var
 from ...ir.index import evaluate_many, names
 from ...prove.verdict import Enumeration, Verdict
-from ...ptx.extents import known
+from ...ptx.extents import resolved
 from ...ptx.swizzle_modes import SWIZZLES
 from ..code.accesses import access_bytes
 from ..code.shared import shared_address
@@ -66,8 +66,9 @@ def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points
     used |= {n for o in c.operands.values() for r in o.region.region for n in names(scope.term(c.resolve(r.min)))}
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
     seen = set()
-    for pick in (lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi):
+    for k, pick in enumerate((lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi)):
         values: dict[str, Any] = {n: np.int64(pick(lo, hi)) for n, (lo, hi) in scope.ranges.items()}
+        values |= {scope.name(v): np.int64(size) for v, size in c.launch.host.sample(k).items()}
         for node in walk(block):
             if isinstance(node, Define):  # the address of a tensor-memory buffer: everything is relative to it
                 values[scope.name(node.var)] = np.int64(0)
@@ -248,7 +249,9 @@ class Trace:
         linear: Any = place + element * size
         shared = SWIZZLES[box.map.swizzle].apply(linear) - at.root.offset
         far = np.full(len(element), box.map.offset, dtype=np.int64)
-        for d, (extent, stride) in enumerate(zip(extents, (size, *known(box.map.strides)))):
+        sizes = {v.name: int(p[issuer]) for v, p in self.points.by_var().items() if v in self.c.launch.host.ranges}
+        strides = (resolved(s, sizes, "the stride") for s in box.map.strides)
+        for d, (extent, stride) in enumerate(zip(extents, (size, *strides))):
             first = int(self.points.of(box.coords[d])[issuer])
             far += (first // (packed if d == 0 else 1) + element % extent) * stride
             element = element // extent
