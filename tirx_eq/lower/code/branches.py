@@ -44,7 +44,8 @@ def _accesses(node: Node, indices: Indices) -> Iterator[Memory]:
     elif isinstance(node, Store):
         if node.memory.root.space == "global":
             yield node.memory
-        yield from _loads(node.value, indices)
+        if isinstance(node.value, Expr):
+            yield from _loads(node.value, indices)
     elif isinstance(node, Define):
         yield from _loads(node.value, indices)
 
