@@ -91,3 +91,15 @@ def test_each_warp_multiplies_its_own_rows():
     result = compile_function(func).simulate(a, b, d)
     got = result.arrays["D"].reshape(-1, 2, 128, d.shape[1])[:, ::-1].reshape(d.shape)
     np.testing.assert_array_equal(got, product(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
+def test_rows_that_an_array_of_any_integer_type_names(dtype):
+    func = kernel(
+        "bx = Tx.cta_id([5])\ntx = Tx.thread_id([16])\nTx.copy(Y[bx, tx * 8 : tx * 8 + 8], W[N[bx], tx * 8 : tx * 8 + 8])",
+        f'N: Tx.Buffer((5,), "{dtype}"), W: Tx.Buffer((100, 128), "float16"), Y: Tx.Buffer((5, 128), "float16")',
+    )
+    names, rows = np.array([3, 99, 0, 3, 50], dtype), np.random.default_rng(0).standard_normal((100, 128)).astype(np.float16)
+    found = compile_function(func).simulate(names, rows, np.zeros((5, 128), np.float16))
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["Y"], rows[names.astype(np.int64)])

@@ -30,6 +30,8 @@ from ..sharing.active import first_of_warps, thread_points
 from .element_names import LANE, SPAN, Names, piece_units, unit_bits
 
 Array = np.ndarray
+#: Values of 64-bit variables are not taken farther from 0, so that addresses made of them have 64 bits.
+FARTHEST = 1 << 32
 #: Added to the names of a destination in tensor memory that is read before it is written.
 KEPT = 1 << 62
 
@@ -67,7 +69,9 @@ def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
     seen = set()
     for k, pick in enumerate((lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi)):
-        values: dict[str, Any] = {n: np.int64(pick(lo, hi)) for n, (lo, hi) in scope.ranges.items()}
+        values: dict[str, Any] = {
+            n: np.int64(pick(max(lo, -FARTHEST), min(hi, FARTHEST))) for n, (lo, hi) in scope.ranges.items()
+        }
         values |= {scope.name(v): np.int64(size) for v, size in c.launch.host.sample(k).items()}
         for node in walk(block):
             if isinstance(node, Define):  # the address of a tensor-memory buffer: everything is relative to it
