@@ -9,7 +9,7 @@ import pytest
 
 from tirx_eq.interp import values
 from tirx_eq.ir import dtype as dt
-from tirx_eq.ir.accuracy import ACCURACY, UNIT, Accuracy, power_accuracy, promised
+from tirx_eq.ir.accuracy import ACCURACY, ACCURACY_DOUBLE, UNIT, Accuracy, power_accuracy, promised
 from tirx_eq.lower.code.functions import FORMS, form_of
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.ptxas import assemble, find_tool
@@ -24,7 +24,8 @@ SPECIAL = (
     -1e-40, 1.2e-38, 100.0, -100.0, 88.0, -87.5, 104.0, 3e-39, np.inf, -np.inf, np.nan, 0.99999994, 1.0000001,
 )  # fmt: skip
 EXACT = ("sqrt", "fabs", "floor", "ceil", "trunc", "nearbyint", "round")
-UNARY = [*(f for f in ACCURACY if f not in ("silu", "reciprocal", "rcp")), *EXACT]
+TWO = ("atan2", "hypot")
+UNARY = [*(f for f in ACCURACY if f not in ("silu", "reciprocal", "rcp", *TWO)), *EXACT]
 
 
 def arguments(function: str, dtype: str) -> np.ndarray:
@@ -36,7 +37,11 @@ def arguments(function: str, dtype: str) -> np.ndarray:
         x = np.concatenate([spread, SPECIAL]).astype(dt.numpy_dtype(dtype))
     if function.startswith("log") or "sqrt" in function:
         x = np.abs(x)
-    if function in ("sin", "cos"):
+    if function in ("asin", "acos", "atanh"):
+        x[: COUNT // 2] = np.linspace(-1, 1, COUNT // 2)
+    if function in ("sinh", "cosh"):
+        x[: COUNT // 2] = np.linspace(-89.5, 89.5, COUNT // 2)
+    if function in ("sin", "cos", "tan"):
         x[np.abs(x.astype(np.float64)) > 2.0**20] = 3
     return x
 
@@ -100,6 +105,51 @@ def test_tile_primitives_are_as_accurate(call, dtype):
     check(evaluate(f"Tx.cta.{text}", x), exact, promised(name, dtype), dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("function", TWO)
+def test_functions_of_two_numbers(function, dtype):
+    x = arguments(function, dtype)
+    y = np.roll(x, 29)
+    x[:400], y[:400] = (v.ravel() for v in np.meshgrid(x[-20:], x[-20:]))
+    with np.errstate(all="ignore"):
+        exact = getattr(np, {"atan2": "arctan2"}.get(function, function))(x.astype(np.float64), y.astype(np.float64))
+    got = evaluate(f"C[i] = Tx.{function}(A[i], B[i])", x, y)
+    check(got, exact, promised(function, dtype), dtype)
+    zero = exact == 0
+    np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(exact[zero]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_remainders_are_exact(dtype):
+    """Quotients of up to 277 bits; the result is exact, with the sign of the first number."""
+    rng = np.random.default_rng(8)
+    with np.errstate(all="ignore"):
+        x = (rng.choice([-1, 1], COUNT) * np.exp2(rng.uniform(-149, 128, COUNT))).astype(dt.numpy_dtype(dtype))
+        y = (rng.choice([-1, 1], COUNT) * np.exp2(rng.uniform(-149, 128, COUNT))).astype(dt.numpy_dtype(dtype))
+        x[:200], y[:200] = rng.integers(-40, 40, 200), rng.integers(-9, 9, 200)
+        x[200:300] = y[200:300] * rng.integers(1, 100, 100).astype(x.dtype)
+        edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, -2.5, 3.0, 1.0], np.float32).astype(x.dtype)
+    x[300:400], y[300:400] = (v.ravel() for v in np.meshgrid(edges, edges))
+    with np.errstate(all="ignore"):
+        wanted = np.fmod(x.astype(np.float64), y.astype(np.float64))
+    got = evaluate("C[i] = Tx.fmod(A[i], B[i])", x, y).astype(np.float64)
+    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
+def test_neighbours_and_scales():
+    x = arguments("fabs", "float32")
+    y = np.roll(x, 5)
+    y[::9] = x[::9]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(evaluate("C[i] = Tx.nextafter(A[i], B[i])", x, y), np.nextafter(x, y))
+        for count in (-300, -160, -149, -24, 0, 3, 127, 280, 400):
+            exact = np.ldexp(x.astype(np.float64), count).astype(np.float32)
+            np.testing.assert_array_equal(evaluate(f"C[i] = Tx.ldexp(A[i], {count})", x), exact, err_msg=str(count))
+        made = evaluate("C[i] = Tx.ldexp(A[i], Tx.cast(i, 'int32') - 500)", x)
+        np.testing.assert_array_equal(made, np.ldexp(x.astype(np.float64), np.arange(COUNT) - 500).astype(np.float32))
+
+
 def test_powers():
     rng = np.random.default_rng(5)
     x = np.exp2(rng.uniform(-3, 3, COUNT)).astype(np.float32)
@@ -107,7 +157,8 @@ def test_powers():
     x[::4] *= -1
     y[::2] = np.rint(y[::2])
     special = [(0, 0), (-0.0, 3), (0, -2), (-2, 0.5), (1, np.inf), (-1, np.inf), (2, np.inf), (0.5, np.inf), (np.nan, 0),
-               (1, np.nan), (np.inf, -1), (-np.inf, 3), (-np.inf, 2), (3, 60), (-3, 61), (2, -140)]  # fmt: skip
+               (1, np.nan), (np.inf, -1), (-np.inf, 3), (-np.inf, 2), (-np.inf, 0.5),
+               (-0.0, 0.5), (3, 60), (-3, 61), (2, -140)]  # fmt: skip
     x[: len(special)], y[: len(special)] = zip(*special)
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
@@ -134,6 +185,31 @@ def test_counts_of_bits():
     np.testing.assert_array_equal(got, [int(v).bit_count() for v in raw])
     np.testing.assert_array_equal(evaluate("C[i] = Tx.clz(A[i])", x), [32 - int(v).bit_length() for v in raw])
     np.testing.assert_array_equal(evaluate("C[i] = Tx.abs(A[i])", x), np.abs(x))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int64", "uint64"])
+def test_counts_of_bits_of_other_widths(dtype):
+    bits = dt.bits(dtype)
+    x = np.random.default_rng(4).integers(0, 2**63, COUNT).astype(dtype) >> np.arange(COUNT).astype(dtype) % bits
+    x[:4] = (0, 1, -1 if dtype.startswith("i") else 3, np.iinfo(dtype).max)
+    raw = x.view(f"u{bits // 8}")
+    counts = [int(v).bit_count() for v in raw]
+    np.testing.assert_array_equal(evaluate("C[i] = Tx.popcount(A[i])", x), np.array(counts).astype(dtype))
+    wanted = [bits - int(v).bit_length() for v in raw]
+    np.testing.assert_array_equal(evaluate("C[i] = Tx.clz(A[i])", x, result="int32"), wanted)
+
+
+def test_functions_and_quotients_of_narrow_floats():
+    x = np.linspace(-4, 4, COUNT).astype(dt.numpy_dtype("float8_e4m3fn"))
+    exact = values.round_to(np.exp(x.astype(np.float64)), "float8_e4m3fn").astype(np.float64)
+    got = evaluate("C[i] = Tx.exp(A[i])", x).astype(np.float64)
+    assert (np.abs(got - exact) <= np.abs(exact) / 8).all() and (got == exact).mean() > 0.99
+    for dtype in ("float16", "bfloat16"):
+        a = arguments("fabs", dtype)
+        b = np.roll(a, 3)
+        with np.errstate(all="ignore"):
+            wanted = values.round_to(a.astype(np.float64) / b.astype(np.float64), dtype)
+        np.testing.assert_array_equal(evaluate("C[i] = A[i] / B[i]", a, b).astype(np.float32), wanted.astype(np.float32))
 
 
 def test_three_values_are_compared_at_once():
@@ -170,14 +246,16 @@ def test_a_cheaper_form_is_taken_where_it_is_accurate_enough():
 
 def test_the_page_has_the_promises():
     page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
-    for function, accuracy in ACCURACY.items():
-        if function == "rcp":
-            continue
-        (row,) = [r for r in rows if f"`{function}`" in r.split("|")[1]]
-        for number in (accuracy.relative, accuracy.absolute):
-            shown = "0" if number == 0 else f"2{str(round(np.log2(number))).translate(SUPERSCRIPT)}"
-            assert shown in row, (function, shown)
+    single, double = page.split("## Functions of float64")
+    for text, accuracies in ((single, ACCURACY), (double, ACCURACY_DOUBLE)):
+        rows = [line for line in text.splitlines() if line.startswith("| `")]
+        for function, accuracy in accuracies.items():
+            if function == "rcp":
+                continue
+            (row,) = [r for r in rows if f"`{function}`" in r.split("|")[1]]
+            for number in (accuracy.relative, accuracy.absolute):
+                shown = "0" if number == 0 else f"2{str(round(np.log2(number))).translate(SUPERSCRIPT)}"
+                assert shown in row, (function, shown)
 
 
 def test_approximations_are_off():
@@ -194,6 +272,7 @@ def test_approximations_are_off():
 def test_every_form_assembles():
     calls = [f for f in UNARY if f != "rcp"]
     body = "\n".join(f"C[i] = C[i] + Tx.{f}(A[i])" for f in calls)
-    body += "\nC[i] = C[i] + Tx.pow(A[i], B[i]) + Tx.copysign(A[i], B[i])"
+    two = ("pow", "copysign", "fmod", "nextafter", *TWO)
+    body += "\n" + "\n".join(f"C[i] = C[i] + Tx.{f}(A[i], B[i])" for f in two) + "\nC[i] = C[i] + Tx.ldexp(A[i], i)"
     made = assemble(compiled(body, "float32").ptx, "sm_100a")
     assert made.spill_stores == 0

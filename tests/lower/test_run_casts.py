@@ -14,10 +14,13 @@ from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.code.recipes import CASTS
 from tirx_eq.lower.kernel import compile_function
 
+from .kernels import kernel
 from .value_kernels import COLUMNS, ROWS, value_kernel
 
-FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
-INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
+FLOATS = (
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float8_e8m0fnu",
+)  # fmt: skip
+INTEGERS = ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
 PAIRS = [(a, b) for a, b in product(FLOATS + INTEGERS, repeat=2) if a != b]
 PLACES = (("registers", "thread"), ("global", "cta"), ("shared", "warp"))
 
@@ -26,12 +29,22 @@ def values(dtype: str) -> np.ndarray:
     """Numbers of every size, ties between neighbours of narrower formats, and what overflows them."""
     rng = np.random.default_rng(17)
     count = ROWS * COLUMNS
+    if dtype == "bool":
+        return rng.integers(0, 2, (ROWS, COLUMNS)).astype(bool)
+    if dtype == "float8_e8m0fnu":
+        return np.resize(np.arange(256, dtype=np.uint8), (ROWS, COLUMNS)).view(dt.numpy_dtype(dtype))
     if dt.is_integer(dtype):
         info = np.iinfo(dt.numpy_dtype(dtype))
-        ends = np.array([info.min, info.max, 0, 1, info.max // 2, info.max - 1, 127, 128 if info.max > 127 else 1])
-        spread = rng.integers(0, info.max, count, endpoint=True) >> rng.integers(0, info.bits - 1, count)
+        ends = np.array([info.min, info.max, 0, 1, info.max // 2, info.max - 1, 127, 128 if info.max > 127 else 1],
+                        dtype=dt.numpy_dtype(dtype))  # fmt: skip
+        spread = rng.integers(0, info.max, count, endpoint=True, dtype=np.uint64) >> rng.integers(
+            0, info.bits - 1, count, dtype=np.uint64
+        )
+        spread = spread if dtype.startswith("uint") else spread.astype(np.int64)
         spread[::2] *= -1 if info.min < 0 else 1
         spread[: len(ends)] = ends
+        if info.bits == 64:  # around halves of units of narrower formats, where 53 bits don't tell the side
+            spread[16:40] = [(2 * k + 1 << 30 + k) + s for k in range(8) for s in (-1, 0, 1)]
         return spread.astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
     x = np.exp2(rng.uniform(-20, 36, count)) * np.where(rng.integers(0, 2, count), 1.0, -1.0)
     x[count // 4 : count // 2] = np.exp2(rng.uniform(-3, 4, count // 4)) * np.where(rng.integers(0, 2, count // 4), 1.0, -1.0)
@@ -43,6 +56,10 @@ def values(dtype: str) -> np.ndarray:
     ]  # fmt: skip
     x[count // 2 : count // 2 + len(special)] = special
     with np.errstate(over="ignore"):
+        if dtype == "float64":  # beside halves of units, nearer than float32 tells
+            ties = np.array([1 + 2.0**-8, 17.0, 1.0625, 1.125, 465.0, 464.0, 2.0**-10, 1.25, 2.5, 3.5, 1 + 2.0**-11])
+            x[64 : 64 + 4 * len(ties)] = np.outer([1 + 2.0**-50, 1 - 2.0**-50, -1 - 2.0**-50, 1.0], ties).ravel()
+            return x.reshape(ROWS, COLUMNS)
         return x.astype(np.float32).astype(dt.numpy_dtype(dtype)).reshape(ROWS, COLUMNS)
 
 
@@ -74,3 +91,23 @@ def test_arithmetic_on_four_bits_is_refused():
         compile_function(value_kernel("add({D}, {A}, {B})", operands, "cta"))
     with pytest.raises(NoCandidate, match="is of float4"):
         compile_function(value_kernel("sum({D}, {A}, axes=1)", {"D": ("float32", "global", 1), "A": operands["A"]}, "cta"))
+
+
+@pytest.mark.parametrize("source", [d for d in FLOATS + INTEGERS if d != "float4_e2m1fn"])
+def test_casts_of_single_values(source):
+    targets = [t for t in FLOATS + INTEGERS if t not in (source, "float4_e2m1fn")]
+    count = ROWS * COLUMNS
+    lines = [f"t = Tx.thread_id([{ROWS}])", f"b = Tx.cta_id([{COLUMNS}])", f"i = b * {ROWS} + t"]
+    lines += [f'D{k}[i] = Tx.cast(A[i], "{t}")' for k, t in enumerate(targets)]
+    params = [f'A: Tx.Buffer(({count},), "{source}")', *(f'D{k}: Tx.Buffer(({count},), "{t}")' for k, t in enumerate(targets))]
+    func = kernel("\n".join(lines), ", ".join(params))
+    given = [values(source).ravel(), *(np.zeros(count, dt.numpy_dtype(t)) for t in targets)]
+    result = compile_function(func).simulate(*given)
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    wanted = interpret(func, *given)
+    for k, target in enumerate(targets):
+        a, b = result.arrays[f"D{k}"], wanted[f"D{k}"]
+        if dt.is_float(target):
+            a, b = a.astype(np.float64), b.astype(np.float64)
+        bad = np.flatnonzero(~((a == b) | ((a != a) & (b != b))))
+        assert not len(bad), (target, given[0][bad[0]], a[bad[0]], b[bad[0]], len(bad))

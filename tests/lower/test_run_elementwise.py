@@ -179,12 +179,6 @@ def test_conversions_of_64_bits(source, target):
     check(func, operands, arrays(operands))
 
 
-def test_doubles_have_no_way_to_8_bits_that_rounds_once():
-    operands = {"D": ("float8_e4m3fn", "registers", COLUMNS), "A": ("float64", "registers", COLUMNS)}
-    with pytest.raises(NoCandidate, match="no conversion from float64 to float8_e4m3fn"):
-        compile_function(value_kernel("cast({D}, {A})", operands, "thread"))
-
-
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int8", "uint8"])
 def test_arithmetic_of_64_and_8_bits(dtype, scope):

@@ -74,7 +74,9 @@ def _two(function: Callable[[Array, Array], Array]) -> Handler:
         with np.errstate(all="ignore"):
             made = function(values.widen(a), values.widen(b))
             if function is np.power:
-                made = noise.power(values.widen(a), values.widen(b), made)
+                made = noise.power(values.widen(a), values.widen(b), made, dt.element(e.dtype))
+            else:
+                made = noise.function(e.op.short_name, made, e.dtype)
             return values.round_to(made, e.dtype)
 
     return apply
@@ -188,6 +190,21 @@ def _float_bits(m: Machine, e: Call, threads: Array) -> Array:
     return _bits(evaluate(m, e.args[0], threads), "float32").view(np.uint32).astype(np.int64)
 
 
+def _ldexp(m: Machine, e: Call, threads: Array) -> Array:
+    """The first operand times two to the power of the second, rounded once."""
+    x, count = arguments(m, e, threads)
+    with np.errstate(all="ignore"):
+        return values.round_to(np.ldexp(values.widen(x), np.clip(np.asarray(count), -4000, 4000)), e.dtype)
+
+
+def _nextafter(m: Machine, e: Call, threads: Array) -> Array:
+    x, towards = (np.asarray(v) for v in arguments(m, e, threads))
+    if e.dtype not in ("float32", "float64"):
+        raise InterpreterError(f"nextafter of a {e.dtype}")
+    with np.errstate(all="ignore"):
+        return np.nextafter(x, towards)
+
+
 def _find_first_set(m: Machine, e: Call, threads: Array) -> Array:
     """The number of the lowest one bit, from 1; 0 if there is none."""
     x = np.asarray(evaluate(m, e.args[0], threads)).astype(np.int64)
@@ -203,6 +220,7 @@ VALUES: dict[str, Handler] = {
     "tirx.min_value": _limit("min"), "tirx.max_value": _limit("max"), "tirx.infinity": _limit("infinity"),
     "tirx.pow": _two(np.power), "tirx.power": _two(np.power), "tirx.atan2": _two(np.arctan2),
     "tirx.hypot": _two(np.hypot), "tirx.copysign": _exact_two(np.copysign),
+    "tirx.ldexp": _ldexp, "tirx.nextafter": _nextafter,
     "tirx.fmod": lambda m, e, t: values.fmod(*arguments(m, e, t)),
     "tirx.popcount": lambda m, e, t: values.population_count(evaluate(m, e.args[0], t), e.args[0].dtype),
     "tirx.clz": lambda m, e, t: values.leading_zeros(evaluate(m, e.args[0], t), e.args[0].dtype),

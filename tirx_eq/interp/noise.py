@@ -81,15 +81,16 @@ def function(name: str, exact: Array, dtype: str) -> Array:
     return noise.off(exact, accuracy.relative * np.abs(exact) + accuracy.absolute)
 
 
-def power(x: Array, y: Array, exact: Array) -> Array:
-    """A float64 result of x^y."""
+def power(x: Array, y: Array, exact: Array, dtype: str = "float32") -> Array:
+    """A float64 result of x^y that is rounded to ``dtype``."""
     noise = _CURRENT.get()
     if noise is None:
         return exact
     with np.errstate(all="ignore"):
         product = np.abs(y) * np.maximum(1.0, np.abs(np.log2(np.abs(x))))
-    one = power_accuracy(1.0)
-    return noise.off(exact, one.relative * (1 + np.nan_to_num(product)) / 2 * np.abs(exact) + one.absolute)
+    none, one = power_accuracy(0.0, dtype), power_accuracy(1.0, dtype)
+    relative = none.relative + (one.relative - none.relative) * np.nan_to_num(product)
+    return noise.off(exact, relative * np.abs(exact) + one.absolute)
 
 
 def total(exact: Array, terms: float, magnitudes: Any) -> Array:

@@ -102,7 +102,7 @@ def _float32_odd(value: Array) -> Array:
 def _power_of_two(value: Array, target: Any) -> Array:
     """Scale factors: the next power of two not below the magnitude (cvt.rp.satfinite.ue8m0x2)."""
     mantissa, exponent = np.frexp(np.abs(value))
-    power = np.clip(exponent - (mantissa == 0.5), -127, 127)
+    power = np.where(value == 0, -127, np.where(np.isinf(value), 127, np.clip(exponent - (mantissa == 0.5), -127, 127)))
     return (
         np.where(np.isnan(value), np.float32(np.nan), np.ldexp(np.float32(1), power)).astype(np.float32).astype(target)
     )
@@ -131,9 +131,14 @@ def convert(value: Array, source: str, target: str) -> Array:
     if dt.is_float(b):
         if dt.is_float(a):
             return round_to(widen(value), b)
-        if b == "float32":
-            return np.asarray(value).astype(np.float32)  # one rounding from 64-bit integers
-        return round_to(np.asarray(value).astype(np.float64), b)
+        whole = np.asarray(value)
+        near = whole.astype(np.float64)
+        if b == "float64" or not np.any(np.abs(near) >= 2.0**53):
+            return round_to(near, b)
+        # Beyond 53 bits, rounded to odd first, they are rounded once.
+        rest = [int(x) - int(y) for x, y in zip(whole.ravel().tolist(), near.ravel().tolist())]
+        odd = _to_odd(near.ravel(), np.asarray(rest, dtype=np.float64))
+        return round_to(odd.reshape(whole.shape), b)
     if not dt.is_float(a):
         return wrap(np.asarray(value).astype(np.int64) if dt.kind(a) == "bool" else value, b)
     kind, bits, _ = dt.parse(b)
@@ -304,13 +309,19 @@ def _erf(x: Array) -> Array:
     return np.vectorize(erf, otypes=[np.float64])(x) if np.size(x) else x
 
 
+def _logistic(x: Array) -> Array:
+    """1 / (1 + e^-x) without overflow."""
+    grown = np.exp(-np.abs(x))
+    return np.where(x < 0, grown, 1.0) / (1.0 + grown)
+
+
 #: Functions of one float, in float64.
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "silu": lambda x: x / (1.0 + np.exp(-x)), "erf": _erf,
+    "sigmoid": _logistic, "silu": lambda x: x * _logistic(x), "erf": _erf,
     "reciprocal": lambda x: 1.0 / x, "rcp": lambda x: 1.0 / x, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil,
     "trunc": np.trunc, "nearbyint": np.rint, "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }  # fmt: skip

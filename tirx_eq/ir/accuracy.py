@@ -23,11 +23,13 @@ class Accuracy:
 
 #: The smallest normal float32: results below it may be zero (PTX ISA 9.7.3, .ftz).
 TINY = 2.0**-126
+#: The smallest float32.
+LEAST_F32 = 2.0**-149
 
 #: Function -> its accuracy.  Functions that are not here are exact or correctly rounded.
 #: ``exp`` and what is made of it: the exponent x·log2(e), up to 127, is rounded to 24 bits.
 #: Logarithms near 1, and the hyperbolic tangent and the error function near 0, have an absolute error.
-#: ``sin`` and ``cos`` hold for |x| up to 2^20; ``pow`` is :func:`power_accuracy`.
+#: ``sin``, ``cos`` and ``tan`` hold for |x| up to 2^20; ``pow`` is :func:`power_accuracy`.
 ACCURACY: dict[str, Accuracy] = {
     "exp2": Accuracy(2.0**-22, TINY), "exp": Accuracy(2.0**-16, TINY), "exp10": Accuracy(2.0**-16, TINY),
     "log2": Accuracy(2.0**-21, 2.0**-22), "log": Accuracy(2.0**-21, 2.0**-22), "log10": Accuracy(2.0**-21, 2.0**-22),
@@ -35,7 +37,21 @@ ACCURACY: dict[str, Accuracy] = {
     "reciprocal": Accuracy(2.0**-23, 0.0), "rcp": Accuracy(2.0**-22, TINY), "rsqrt": Accuracy(2.0**-22, 0.0),
     "sigmoid": Accuracy(2.0**-16, TINY), "silu": Accuracy(2.0**-16, 2.0**-118),
     "tanh": Accuracy(2.0**-23, 2.0**-21), "erf": Accuracy(2.0**-23, 2.0**-20),
-    "sin": Accuracy(2.0**-23, 2.0**-19), "cos": Accuracy(2.0**-23, 2.0**-19),
+    "sin": Accuracy(2.0**-23, 2.0**-19), "cos": Accuracy(2.0**-23, 2.0**-19), "tan": Accuracy(2.0**-20),
+    "asin": Accuracy(2.0**-22), "acos": Accuracy(2.0**-22), "atan": Accuracy(2.0**-22), "atan2": Accuracy(2.0**-21, LEAST_F32),
+    "sinh": Accuracy(2.0**-20), "cosh": Accuracy(2.0**-20), "hypot": Accuracy(2.0**-22, LEAST_F32),
+    "asinh": Accuracy(2.0**-21, 2.0**-21), "acosh": Accuracy(2.0**-21, 2.0**-21), "atanh": Accuracy(2.0**-21, 2.0**-22),
+}  # fmt: skip
+
+#: The same for float64.  ``sin``, ``cos`` and ``tan`` hold for |x| up to 2^30; ``pow`` is :func:`power_accuracy`.
+#: Subnormal results are multiples of 2^-1074.
+LEAST = 2.0**-1074
+ACCURACY_DOUBLE: dict[str, Accuracy] = {
+    "exp2": Accuracy(2.0**-52, LEAST), "exp": Accuracy(2.0**-52, LEAST), "exp10": Accuracy(2.0**-52, LEAST),
+    "log2": Accuracy(2.0**-52), "log": Accuracy(2.0**-52), "log10": Accuracy(2.0**-52), "log1p": Accuracy(2.0**-52),
+    "reciprocal": Accuracy(2.0**-53), "rcp": Accuracy(2.0**-53), "rsqrt": Accuracy(2.0**-52),
+    "sigmoid": Accuracy(2.0**-51, LEAST), "silu": Accuracy(2.0**-51, 2.0**-1064),
+    "tanh": Accuracy(2.0**-51), "sin": Accuracy(2.0**-52), "cos": Accuracy(2.0**-52), "tan": Accuracy(2.0**-51),
 }  # fmt: skip
 
 #: Half the distance from 1 to the next number, by dtype; the smallest error of a rounding near zero.
@@ -49,8 +65,10 @@ UNIT = {
 
 def promised(function: str, dtype: str = "float32") -> Accuracy | None:
     """The accuracy of a function whose result is rounded to ``dtype`` (that rounding left out); None: correctly rounded."""
+    if dtype == "float64":
+        return ACCURACY_DOUBLE.get(function)
     found = ACCURACY.get(function)
-    if found is None or dtype in ("float32", "float64"):
+    if found is None or dtype == "float32":
         return found
     unit = UNIT.get(dtype, Accuracy(0.0))
     return Accuracy(found.relative + unit.relative, found.absolute + unit.absolute)
@@ -58,8 +76,12 @@ def promised(function: str, dtype: str = "float32") -> Accuracy | None:
 
 #: Relative error of x^y per unit of |y|·max(1, |log2 x|): y·log2(x) by a logarithm with error 2^-22, and 2^-22 for the power.
 POWER_STEP = 2.0**-22
+#: In float64 the logarithm has some bits more: the error is 2^-52 and that per unit.
+POWER_STEP_DOUBLE = 2.0**-59
 
 
-def power_accuracy(product: float) -> Accuracy:
+def power_accuracy(product: float, dtype: str = "float32") -> Accuracy:
     """The accuracy of x^y; ``product`` is |y|·max(1, |log2 |x||).  The error of the exponent grows with it."""
+    if dtype == "float64":
+        return Accuracy(2.0**-52 + POWER_STEP_DOUBLE * product, LEAST)
     return Accuracy(POWER_STEP * (1.0 + product), TINY)

@@ -8,13 +8,10 @@ from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .code.intrinsics import constant
 from .code.lanes import bits_of
-from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, cast_path
+from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, SCALE, cast_path
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]
-
-#: Scale factors, which are powers of two.
-SCALE = "float8_e8m0fnu"
 
 #: Element-wise primitives with what they compute; those with bias and scale, and chains, are built from the call.
 SIMPLE: dict[str, Tree] = {

@@ -144,6 +144,22 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class Routine:
+    """Instructions that together compute one function, or one conversion (``cast``), of registers.
+
+    ``arguments`` are of dtype ``source``, the result is of ``target``; a conversion may be of several lanes at once, one
+    argument each.  Equations of a call take it as that function; what its instructions compute is tested by itself.
+    """
+
+    function: str
+    source: str
+    target: str
+    result: Operand
+    arguments: tuple[Operand, ...]
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
 class Define:
     """From here on (in this block) the variable has the value of the expression; ``bounds`` is its range if known."""
 
@@ -225,7 +241,7 @@ class Comment:
     span: Span | None = None
 
 
-Node = Instruction | Define | Store | Wait | If | Loop | Repeat | Jump | Comment | TileCall
+Node = Instruction | Routine | Define | Store | Wait | If | Loop | Repeat | Jump | Comment | TileCall
 Block = tuple[Node, ...]
 
 
@@ -245,6 +261,8 @@ def walk(block: Block) -> Iterator[Node]:
             if isinstance(node, Repeat):
                 yield from walk(node.head)
             yield from walk(node.body)
+        elif isinstance(node, Routine):
+            yield from node.body
 
 
 def replace_calls(block: Block, bodies: dict[int, Block]) -> Block:

@@ -34,6 +34,7 @@ from ..program import (
     Piece,
     Pointer,
     Repeat,
+    Routine,
     Special,
     Store,
     Temp,
@@ -157,6 +158,10 @@ class Emitter:
             self.k.emit(node.opcode, *operands, pred=pred, comment=node.comment)
         except TirxError as error:
             raise error.at(node.span) from None
+
+    def _routine(self, node: Routine) -> None:
+        for instruction in node.body:
+            self._instruction(instruction)
 
     def _converge(self) -> None:
         """Before an instruction that wants the whole warp converged, after code that may have split it."""

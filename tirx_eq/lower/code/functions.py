@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from ...ir.accuracy import TINY, Accuracy, promised
+from ...ir.accuracy import LEAST_F32, TINY, Accuracy, promised
 from ..machine import slots
+from . import elementary
 
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
@@ -66,8 +67,8 @@ _POWER = (
     "abs.f32 m a; lg2.approx.f32 l m; mul.rn.f32 t l b; ex2.approx.ftz.f32 r t; "
     "setp.eq.f32 unit:pred m 1.0; selp.f32 r0 1.0 r unit; "
     "cvt.rzi.f32.f32 w b; setp.neu.f32 broken:pred w b; mul.rn.f32 h w 0.5; cvt.rzi.f32.f32 g h; setp.neu.f32 odd:pred g h; "
-    "copysign.f32 s a r0; selp.f32 r1 s r0 odd; "
-    "setp.lt.and.f32 bad:pred a 0.0 broken; selp.f32 r2 nan r1 bad; "
+    "copysign.f32 s a r0; selp.f32 s1 s r0 odd; selp.f32 r1 r0 s1 broken; "
+    "setp.lt.and.f32 below:pred a 0.0 broken; setp.gt.and.f32 bad:pred a -inf below; selp.f32 r2 nan r1 bad; "
     "setp.eq.f32 one:pred a 1.0; setp.eq.or.f32 sure:pred b 0.0 one; selp.f32 d 1.0 r2 sure"
 )
 
@@ -113,6 +114,15 @@ FORMS: dict[str, tuple[Form, ...]] = {
         Form(f"{_REDUCED}; cos.approx.f32 d s", Accuracy(2.0**-23, 2.0**-19)),
         Form("cos.approx.f32 d a", Accuracy(0.0, float("inf"))),
     ),
+    "tan": (Form(elementary.TAN, Accuracy(2.0**-20)),),
+    "asin": (Form(elementary.ASIN, Accuracy(2.0**-22)),), "acos": (Form(elementary.ACOS, Accuracy(2.0**-22)),),
+    "atan": (Form(elementary.ATAN, Accuracy(2.0**-22)),), "atan2": (Form(elementary.ATAN2, Accuracy(2.0**-21, LEAST_F32)),),
+    "sinh": (Form(elementary.SINH, Accuracy(2.0**-20)),), "cosh": (Form(elementary.COSH, Accuracy(2.0**-20)),),
+    "asinh": (Form(elementary.ASINH, Accuracy(2.0**-21, 2.0**-21)),),
+    "acosh": (Form(elementary.ACOSH, Accuracy(2.0**-21, 2.0**-21)),),
+    "atanh": (Form(elementary.ATANH, Accuracy(2.0**-21, 2.0**-22)),),
+    "hypot": (Form(elementary.HYPOT, Accuracy(2.0**-22, LEAST_F32)),), "fmod": (Form(elementary.FMOD),),
+    "ldexp": (Form(elementary.LDEXP),), "nextafter": (Form(elementary.NEXTAFTER),),
     "pow": (Form(_POWER),),
     "floor": (Form("cvt.rmi.f32.f32 d a"),), "ceil": (Form("cvt.rpi.f32.f32 d a"),), "trunc": (Form("cvt.rzi.f32.f32 d a"),),
     "nearbyint": (Form("cvt.rni.f32.f32 d a"),),

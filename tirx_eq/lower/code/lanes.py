@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...ir import dtype as dt
-from ..program import Node, Operand, Temp, Word, instruction
-from .recipes import CASTS, PAIR, SINGLE, cast_path, parse_recipe, recipe
+from ..program import Instruction, Node, Operand, Routine, Temp, Word, instruction
+from .recipes import CASTS, PAIR, ROUTINES, SINGLE, cast_path, parse_recipe, recipe
 
 #: Where lane k (of the pair k) of a result shall go, or None for a new register.
 Into = Callable[[int], Operand | None]
@@ -104,8 +104,8 @@ class Lanes:
         return whole
 
 
-def run_recipe(text: str, nodes: list[Node], dtype: str, inputs: dict[str, Operand], outputs: dict[str, Operand]) -> None:
-    """Append a recipe's instructions; ``inputs`` and ``outputs`` say what its names stand for, temporaries are of ``dtype``."""
+def run_recipe(text: str, dtype: str, inputs: dict[str, Operand], outputs: dict[str, Operand]) -> list[Instruction]:
+    """A recipe's instructions; ``inputs`` and ``outputs`` say what its names stand for, temporaries are of ``dtype``."""
     known: dict[str, Operand] = {**inputs, **outputs}
 
     def operand(o: str | int | float | tuple[str, ...]) -> Operand:
@@ -118,8 +118,7 @@ def run_recipe(text: str, nodes: list[Node], dtype: str, inputs: dict[str, Opera
             known[name] = Temp(kind or SINGLE[dt.storage_bits(dtype)])
         return known[name]
 
-    for line in parse_recipe(text):
-        nodes.append(instruction(line.opcode, *(operand(o) for o in line.operands)))
+    return [instruction(line.opcode, *(operand(o) for o in line.operands)) for line in parse_recipe(text)]
 
 
 def _lane_names(names: str, values: Sequence[Lanes], k: int) -> dict[str, Operand]:
@@ -140,9 +139,11 @@ def _pair_names(text: str, names: str, values: Sequence[Lanes], k: int) -> dict[
 
 
 def _apply(
-    one: str | None, two: str | None, values: Sequence[Lanes], target: str, work: str, into: Into, into_pair: Into
-) -> Lanes:
-    """Run the recipe for two lanes where there is one, else that for one lane."""
+    one: str | None, two: str | None, values: Sequence[Lanes], target: str, work: str, into: Into, into_pair: Into,
+    routine: str = "",
+) -> Lanes:  # fmt: skip
+    """Run the recipe for two lanes where there is one, else that for one lane; ``routine``: the function that it is, if it is
+    to be taken as a whole."""
     first = values[0]
     result = Lanes(target, first.count, first.nodes)
     for k in range(first.count // 2 if two is not None else 0):
@@ -153,13 +154,24 @@ def _apply(
         else:
             outputs = {"D": into_pair(k) or Temp(PAIR[result.bits])}
             result.pairs[k] = outputs["D"]
-        run_recipe(two, first.nodes, work, _pair_names(two, "abc", values, k), outputs)
+        body = run_recipe(two, work, _pair_names(two, "abc", values, k), outputs)
+        if routine:
+            both = (first.single(2 * k), first.single(2 * k + 1))
+            first.nodes.append(Routine(routine, first.dtype, target, outputs["D"], both, tuple(body)))
+        else:
+            first.nodes += body
     if two is None:
         assert one is not None
         for k in range(first.count):
             result.singles[k] = into(k) or Temp(SINGLE[result.bits])
             inputs = _lane_names("abc", values, k)
-            run_recipe(one, first.nodes, work, inputs, {"d": result.singles[k]})  # type: ignore[dict-item]
+            made = result.singles[k]
+            assert made is not None
+            body = run_recipe(one, work, inputs, {"d": made})
+            if routine:
+                first.nodes.append(Routine(routine, first.dtype, target, made, tuple(inputs.values()), tuple(body)))
+            else:
+                first.nodes += body
     return result
 
 
@@ -172,7 +184,8 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
         one, two = CASTS.get((source, step, 1)), CASTS.get((source, step, 2))
         two = two if (packed or one is None) and v.count % 2 == 0 else None
         wide = source if dt.bits(source) > dt.bits(step) else step
-        v = _apply(one, two, [v], step, wide, into if last else nowhere, into_pair if last else nowhere)
+        whole = "cast" if (source, step) in ROUTINES else ""
+        v = _apply(one, two, [v], step, wide, into if last else nowhere, into_pair if last else nowhere, whole)
     return v
 
 
@@ -184,7 +197,8 @@ def compute(
     ``argument``: one that the first operand is a number of."""
     dtype, count = values[0].dtype, values[0].count
     two = recipe(op, dtype, 2) if packed and count % 2 == 0 else None
-    return _apply(recipe(op, dtype, 1, result, argument), two, values, dtype, dtype, into, into_pair)
+    whole = op if (op, dtype) in ROUTINES else ""
+    return _apply(recipe(op, dtype, 1, result, argument), two, values, dtype, dtype, into, into_pair, whole)
 
 
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...ir import dtype as dt
+from .double import DOUBLE
 from .functions import FORMS, form_of
 
 #: Register type of one lane and of two lanes together, by bits of a lane.
@@ -24,8 +25,10 @@ FLOAT4 = "float4_e2m1fn"  # exists in pairs only, two to a byte, and is converte
 INTEGERS = ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8")
 #: Floats that are computed in float32 where they have no instruction of their own.
 FLOATS = ("float32", "float16", "bfloat16", *FLOAT8, FLOAT4)
-#: Dtypes that can be moved and chosen from, but not computed with.
-OPAQUE = ("float8_e8m0fnu", "bool")
+#: Scale factors: powers of two.
+SCALE = "float8_e8m0fnu"
+#: Dtypes that can be moved, converted and chosen from, but not computed with.
+OPAQUE = (SCALE, "bool")
 ARITHMETIC_DTYPES = ("float64", *FLOATS, *INTEGERS)
 PTX = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
@@ -44,15 +47,15 @@ _INT = {
     "add": "add.{t} d a b", "sub": "sub.{t} d a b", "mul": "mul.lo.{t} d a b", "fma": "mad.lo.{t} d a b c",
     "maximum": "max.{t} d a b", "minimum": "min.{t} d a b",
 }  # fmt: skip
-#: The double-precision unit has no functions but these (PTX ISA 9.7.3).
-_F64 = {**_HALF, "fdiv": "div.rn.f64 d a b", "sqrt": "sqrt.rn.f64 d a", "reciprocal": "rcp.rn.f64 d a"}
+#: The double-precision unit has no functions but the last three (PTX ISA 9.7.3); the others are made of sums and products.
+_F64 = {**_HALF, **DOUBLE, "fdiv": "div.rn.f64 d a b", "sqrt": "sqrt.rn.f64 d a", "reciprocal": "rcp.rn.f64 d a"}
 _F32X2 = ("add", "sub", "mul", "fma")  # sm_100; PTX 8.6
 
 
 def _arithmetic() -> dict[tuple[str, str, int], str]:
     made: dict[tuple[str, str, int], str] = {}
     for op, text in _F32.items():
-        made[op, "float32", 1] = text.format(t="f32")
+        made[op, "float32", 1] = text.replace("{t}", "f32")
     for op in _F32X2:
         made[op, "float32", 2] = _upper(_HALF[op].format(t="f32x2"))
     for dtype in ("float16", "bfloat16"):
@@ -60,7 +63,7 @@ def _arithmetic() -> dict[tuple[str, str, int], str]:
             made[op, dtype, 1] = text.format(t=PTX[dtype])
             made[op, dtype, 2] = _upper(text.format(t=PTX[dtype] + "x2"))
     for op, text in _F64.items():
-        made[op, "float64", 1] = text.format(t="f64")
+        made[op, "float64", 1] = text.replace("{t}", "f64")
     for dtype in ("int64", "uint64", "int32", "uint32", "int16", "uint16"):
         for op, text in _INT.items():
             made[op, dtype, 1] = text.format(t=PTX[dtype])
@@ -104,6 +107,17 @@ def _casts() -> dict[tuple[str, str, int], str]:
         )
     made["float32", FLOAT4, 2] = "cvt.rn.satfinite.e2m1x2.f32 D a1 a0"
     made[FLOAT4, "float16", 2] = "cvt.rn.f16x2.e2m1x2 D A"
+    made["float32", SCALE, 1] = "cvt.rp.satfinite.ue8m0x2.f32 d 0.0 a"
+    made["float32", SCALE, 2] = "cvt.rp.satfinite.ue8m0x2.f32 D a1 a0"
+    made["bfloat16", SCALE, 1] = "mov.b32 t:b32 {a,a}; cvt.rp.satfinite.ue8m0x2.bf16x2 d t"
+    made["bfloat16", SCALE, 2] = "cvt.rp.satfinite.ue8m0x2.bf16x2 D A"
+    made[SCALE, "bfloat16", 1] = "cvt.rn.bf16x2.ue8m0x2 t:b32 a; mov.b32 {d,_} t"
+    made[SCALE, "bfloat16", 2] = "cvt.rn.bf16x2.ue8m0x2 D A"
+    made[SCALE, "float32", 1] = "cvt.rn.bf16x2.ue8m0x2 t:b32 a; mov.b32 {u:b16,_} t; cvt.f32.bf16 d u"
+    made[SCALE, "float32", 2] = (
+        "cvt.rn.bf16x2.ue8m0x2 t:b32 A; mov.b32 {u:b16,v:b16} t; cvt.f32.bf16 d0 u; cvt.f32.bf16 d1 v"
+    )
+    made["float64", "bfloat16", 1] = "cvt.rn.bf16.f64 d a"
     for whole in INTEGERS:
         t = PTX[whole]
         made["float32", whole, 1] = f"cvt.rzi.{t}.f32 d a"
@@ -123,8 +137,44 @@ def _casts() -> dict[tuple[str, str, int], str]:
     return made
 
 
+def _odd(lane: str) -> str:
+    """float64 to float32, towards zero, the last bit set where anything was cut off: rounded once more, it is as if once."""
+    return (
+        f"cvt.rz.f32.f64 t{lane}:f32 a{lane}; cvt.f64.f32 u{lane} t{lane}; setp.neu.f64 p{lane}:pred u{lane} a{lane}; "
+        f"selp.b32 o{lane}:b32 1 0 p{lane}; or.b32 w{lane}:b32 t{lane} o{lane}"
+    )
+
+
+def _routines() -> dict[tuple[str, str, int], str]:
+    """Conversions of several steps that are right as a whole."""
+    made: dict[tuple[str, str, int], str] = {}
+    for narrow in FLOAT8:
+        made["float64", narrow, 1] = f"{_odd('')}; cvt.rn.satfinite.{PTX[narrow]}x2.f32 d 0.0 w"
+    made["float64", FLOAT4, 2] = f"{_odd('0')}; {_odd('1')}; cvt.rn.satfinite.e2m1x2.f32 D w1 w0"
+    # The next power of two up: no matter what is rounded up before.
+    scale = "cvt.rp.satfinite.ue8m0x2.f32 d 0.0 t"
+    made["float64", SCALE, 1] = f"abs.f64 m a; cvt.rp.f32.f64 t:f32 m; {scale}"
+    for bits in (32, 64):
+        made[f"int{bits}", SCALE, 1] = f"abs.s{bits} m a; cvt.rp.f32.u{bits} t:f32 m; {scale}"
+        made[f"uint{bits}", SCALE, 1] = f"cvt.rp.f32.u{bits} t:f32 a; {scale}"
+    # Truth values are bytes, of which any that isn't 0 is true.
+    truth = "cvt.u16.u8 t:b16 a; setp.ne.u16 p:pred t 0; "
+    for dtype in ("float64", "float32"):
+        made[dtype, "bool", 1] = f"setp.neu.{PTX[dtype]} p:pred a 0.0; selp.b16 d 1 0 p"
+        made["bool", dtype, 1] = f"{truth}selp.{PTX[dtype]} d 1.0 0.0 p"
+    for whole in INTEGERS:
+        bits = dt.bits(whole)
+        test = "cvt.u16.u8 t:b16 a; setp.ne.u16 p:pred t 0" if bits == 8 else f"setp.ne.u{bits} p:pred a 0"
+        made[whole, "bool", 1] = f"{test}; selp.b16 d 1 0 p"
+        made["bool", whole, 1] = f"{truth}selp.b{max(16, bits)} d 1 0 p"
+    return made
+
+
 ARITHMETIC = _arithmetic()
-CASTS = _casts()
+_ROUTINE_CASTS = _routines()
+CASTS = {**_casts(), **_ROUTINE_CASTS}
+#: (source, target) of conversions and (operation, dtype) of functions that equations take as a whole.
+ROUTINES = frozenset((*((a, b) for a, b, _ in _ROUTINE_CASTS), *((op, "float64") for op in DOUBLE)))
 
 
 def cast_path(source: str, target: str) -> tuple[str, ...] | None:
@@ -143,7 +193,7 @@ def cast_path(source: str, target: str) -> tuple[str, ...] | None:
             return (source, middle, target)
     if source == "float64":
         return None
-    # 32-bit integers to float8: float32 keeps 24 bits, the target 4 at most
+    # Integers to float8 and float4: what is too long for float32 is beyond the largest number.
     if _converts(source, "float32") and _converts("float32", target):
         return (source, "float32", target)
     # float4 to float8 and bfloat16: exact in float16 and float32
@@ -202,7 +252,7 @@ def parse_recipe(text: str) -> tuple[Line, ...]:
 def _operand(word: str) -> str | int | float | tuple[str, ...]:
     if word.startswith("{"):
         return tuple(word[1:-1].split(","))
-    if word == "nan":
+    if word in ("nan", "inf", "-inf"):
         return float(word)
     if word[0].isdigit() or word[0] == "-":
         return float(word) if "." in word or "e" in word else int(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...errors import LoweringError, TirxError
@@ -30,7 +31,7 @@ from ...ir import (
 )  # fmt: skip
 from ...ir import dtype as dt
 from ...ir.functor import post_order_visit
-from ...ptx.operands import SINK, Imm, Not, Pair, Reg, Vec
+from ...ptx.operands import SINK, Imm, Not, Operandish, Pair, Reg, Vec
 from ...ptx.syntax import TYPE_BITS
 from ...ptx.target import target_has
 from ..indices import is_index
@@ -38,9 +39,10 @@ from ..intrinsics.build import is_lowered, lower_call
 from ..intrinsics.places import Places
 from ..program import Memory, Store, Temp, Value, Word
 from .accesses import state_space
+from .double import DOUBLE
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, TESTS, WIDE, form_of
 from .intrinsics import address_operand, constant, named_arguments
-from .recipes import parse_recipe
+from .recipes import CASTS, FLOAT8, ROUTINES, SCALE, SINGLE, cast_path, parse_recipe
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -180,6 +182,8 @@ class ValueCode:
             opcode = _FLOAT_OPS[type(e)]
             if (three := self._three(e)) is not None:
                 return three
+            if type(e) is Div and dt.bits(e.dtype) < 32:  # 24 bits are enough for the second rounding to be harmless
+                return self.k.op(f"cvt.rn.{suffix}.f32", self.k.op("div.rn.f32", *self._wide((e.a, e.b))))
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"{opcode}.{suffix}", left, right)
         if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
@@ -308,13 +312,25 @@ class ValueCode:
         source, target = e.value.dtype, e.dtype
         if dt.kind(source) == "bool":
             p = self.register(e.value)
-            one = self.k.op("selp.b32", 1, 0, p)
-            return one if not dt.is_float(target) else self.k.op(f"cvt.rn.{ptx_type(target)}.u32", one)
+            one = self.k.op(f"selp.b{64 if dt.bits(target) == 64 and not dt.is_float(target) else 32}", 1, 0, p)
+            if not dt.is_float(target):
+                return one
+            if target not in _PTX_FLOAT:
+                return self._convert(one, "uint32", target)
+            return self.k.op(f"cvt.rn.{_PTX_FLOAT[target]}.u32", one)
         value = self.register(e.value)
         if dt.kind(target) == "bool":
+            if dt.is_float(source) and source not in ("float32", "float64"):
+                value, source = self._convert(value, source, "float32"), "float32"
+            elif dt.bits(source) == 8:
+                value, source = self.k.op(f"cvt.{ptx_type(source)[0]}32.{ptx_type(source)}", value), "int32"
             compare = "neu" if dt.is_float(source) else "ne"
             zero: Imm = Imm(0.0) if dt.is_float(source) else Imm(0)
             return self.k.op(f"setp.{compare}.{ptx_type(source)}", value, zero)
+        if dt.is_float(source) != dt.is_float(target) or (dt.is_float(source) and source != target):
+            steps = (source, target, 1) not in CASTS or (source, target) in ROUTINES
+            if steps or not {source, target}.isdisjoint((*FLOAT8, SCALE)):
+                return self._convert(value, source, target)
         a, b = ptx_type(source), ptx_type(target)
         if dt.is_float(source) and dt.is_float(target):
             return self.k.op(f"cvt.{b}.{a}" if dt.bits(target) > dt.bits(source) else f"cvt.rn.{b}.{a}", value)
@@ -323,6 +339,17 @@ class ValueCode:
         if dt.is_float(target):
             return self.k.op(f"cvt.rn.{b}.{a}", value)
         return value if dt.bits(source) == dt.bits(target) else self.k.op(f"cvt.{b}.{a}", value)
+
+    def _convert(self, value: Reg, source: str, target: str) -> Reg:
+        """By the recipes for one lane, in one step or several."""
+        path = cast_path(source, target)
+        if path is None or any((a, b, 1) not in CASTS for a, b in pairwise(path)):
+            raise LoweringError(f"there is no conversion of a single {source} to {target}")
+        for a, b in pairwise(path):
+            wide = SINGLE[max(dt.storage_bits(a), dt.storage_bits(b))]
+            held = {"float32": "f32", "float64": "f64"}.get(b, SINGLE[dt.storage_bits(b)])
+            value = self._recipe(CASTS[a, b, 1], [value], held, wide)
+        return value
 
     def choice(self, e: Call) -> Reg:
         """``if_then_else``: unlike Select it computes only the side it takes, which matters where a side reads memory."""
@@ -401,12 +428,14 @@ class ValueCode:
         dtype = e.args[0].dtype if e.args else ""
         if name in TESTS and dt.is_float(dtype):
             return self._recipe(TESTS[name].format(t=f"f{max(32, dt.bits(dtype))}"), self._wide(e.args), "pred")
-        if name in COUNTS and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
-            return self.k.op(COUNTS[name].format(n=dt.bits(dtype)), self.register(e.args[0]))
+        if name in COUNTS and dt.is_integer(dtype):
+            return self._count(name, e)
         if name == "fabs" and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
             return self.k.op(f"abs.s{dt.bits(dtype)}", self.register(e.args[0]))
         if name in INSTRUCTIONS and dtype == "float32":
             return self._recipe(INSTRUCTIONS[name], self._wide(e.args))
+        if e.dtype == "float64" and name in DOUBLE:
+            return self._recipe(DOUBLE[name], self._wide(e.args))
         if name not in FORMS or not dt.is_float(e.dtype):
             return None
         if e.dtype == "float64":
@@ -414,26 +443,47 @@ class ValueCode:
                 return None
             return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
         made = self._recipe(form_of(name, e.dtype, dtype).text, self._wide(e.args))
+        if e.dtype in FLOAT8:
+            return self._convert(made, "float32", e.dtype)
         return made if e.dtype == "float32" else self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", made)
+
+    def _count(self, name: str, e: Call) -> Reg:
+        """Counts of bits; narrow integers are those of 32 bits with zeros above."""
+        argument, bits = self.register(e.args[0]), dt.bits(e.args[0].dtype)
+        if bits < 32:
+            argument = self.k.op(f"cvt.u32.u{bits}", argument)
+        count = self.k.op(COUNTS[name].format(n=max(32, bits)), argument)
+        if name == "clz" and bits < 32:
+            count = self.k.op("sub.s32", count, 32 - bits)
+        return self.k.op("cvt.u64.u32", count) if dt.bits(e.dtype) == 64 else count
 
     def _wide(self, args: Sequence[Expr]) -> list[Reg]:
         """Arguments in float32, or as they are if they have 64 bits."""
         made = []
         for a in args:
             value = self.register(a)
-            made.append(value if dt.bits(a.dtype) >= 32 else self.k.op(f"cvt.f32.{ptx_type(a.dtype)}", value))
+            if a.dtype in FLOAT8:
+                value = self._convert(value, a.dtype, "float32")
+            elif dt.bits(a.dtype) < 32:
+                value = self.k.op(f"cvt.f32.{ptx_type(a.dtype)}", value)
+            made.append(value)
         return made
 
-    def _recipe(self, text: str, args: Sequence[Reg], result: str | None = None) -> Reg:
-        """Emit a recipe; ``result`` is the type of its result if that isn't the arguments'."""
-        kind = "f64" if args[0].type in ("f64", "b64") else "f32"
+    def _recipe(self, text: str, args: Sequence[Reg], result: str | None = None, between: str | None = None) -> Reg:
+        """Emit a recipe; ``result`` is the type of its result, ``between`` of its other registers, if not the arguments'."""
+        kind = between or ("f64" if args[0].type in ("f64", "b64") else "f32")
         known = dict(zip("abc", args))
+
+        def operand(o: str | int | float | tuple[str, ...]) -> Operandish:
+            if isinstance(o, tuple):
+                return Vec(tuple(SINK if member == "_" else operand(member) for member in o))
+            if not isinstance(o, str):
+                return Imm(o)
+            name, _, given = o.partition(":")
+            if name not in known:
+                known[name] = self.k.reg(given or (result if name == "d" and result else kind))
+            return known[name]
+
         for line in parse_recipe(text):
-            operands = []
-            for o in line.operands:
-                name, _, given = str(o).partition(":")
-                if isinstance(o, str) and name not in known:
-                    known[name] = self.k.reg(given or (result if name == "d" and result else kind))
-                operands.append(known[name] if isinstance(o, str) else Imm(o))  # type: ignore[arg-type]
-            self.k.emit(line.opcode, *operands)
+            self.k.emit(line.opcode, *(operand(o) for o in line.operands))
         return known["d"]

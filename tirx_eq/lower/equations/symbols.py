@@ -43,6 +43,7 @@ CONTAINED = {
     ("u8", "bf16"), ("s8", "s16"), ("s8", "s32"), ("u8", "s16"), ("u8", "s32"), ("u8", "u16"), ("u8", "u32"),
     ("s16", "s32"), ("u16", "s32"), ("u16", "u32"), *((a, "s64") for a in ("s8", "u8", "s16", "u16", "s32", "u32")),
     *((a, "u64") for a in ("u8", "u16", "u32")),
+    ("e8m0", "bf16"), *(("bool", f) for f in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "bf16", "e4m3")),
     ("e2m1", "f16"), ("e2m1", "bf16"), ("e2m1", "e4m3"), ("e2m1", "e5m2"),
 }  # fmt: skip
 
@@ -180,6 +181,8 @@ def extreme(name: str, *args: Sym) -> Sym:
 
 def rounded(a: Sym, fmt: str) -> Sym:
     """A value in another format, or rounded to its own: the operation that this is, or none if the format has the value."""
+    if fmt == "bool" and "bool" not in (a.fmt, a.grid):
+        return Sym(_function("nonzero", [a.key()]), fmt, fmt)
     from_double = fmt == "f32" and a.fmt == "f64" and a.grid in ("f64", "")
     if (fmt in ("f32", "f64") and not from_double) or a.grid == fmt or (a.grid, fmt) in CONTAINED:
         return replace(a, fmt=fmt, grid=a.grid or fmt)

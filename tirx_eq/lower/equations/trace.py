@@ -12,7 +12,7 @@ from ...errors import ProofError
 from ...ir import dtype as dt
 from ..code.accesses import access_bytes
 from ..context import CallContext, Operand
-from ..program import Block, If, Index, Instruction, Memory, Store, Temp, Word
+from ..program import Block, If, Index, Instruction, Memory, Routine, Store, Temp, Word
 from .movement import Points
 from .scratch import Scratch
 from .symbols import (
@@ -91,6 +91,8 @@ class ValueTrace:
                 self.mask = outer & ~holds
                 self.run(node.orelse)
                 self.mask = outer
+            elif isinstance(node, Routine):
+                self._routine(node)
             elif isinstance(node, Store):
                 self._scalar(node)
             elif isinstance(node, Instruction):
@@ -108,6 +110,14 @@ class ValueTrace:
             self._unknown(f"the instruction {i.opcode}")
             return
         handler(self, i, parts)
+
+    def _routine(self, node: Routine) -> None:
+        values = [self.value(a, FORMAT[node.source]) for a in node.arguments]
+        fmt = FORMAT[node.target]
+        if node.function == "cast":
+            self.write(node.result, [rounded(v, fmt) for v in values])
+        else:
+            self.write(node.result, [rounded(function(node.function, *values), fmt)])
 
     def _scalar(self, node: Store) -> None:
         """A scalar operand of the call, put into a register by its expression."""
@@ -347,7 +357,7 @@ class ValueTrace:
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
     def convert(self, i: Instruction, parts: list[str]) -> None:
-        to, source = parts[-2], parts[-1]
+        to, source = (p.replace("ue8m0", "e8m0") for p in parts[-2:])
         if to.endswith("x2") and source == "f32":
             high, low = (self.value(r, "f32") for r in i.operands[1:3])
             self.write(i.operands[0], [rounded(s, to[:-2]) for s in (low, high)])

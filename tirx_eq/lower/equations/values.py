@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...ir import BufferRegion, Cast, Expr, FloatImm, IntImm, LambdaExpr, Op, Va
 from ...ir import dtype as dt
 from ...ir.index import evaluate_many
 from ...prove.verdict import Enumeration, Verdict
-from ..code.recipes import accumulator
+from ..code.recipes import ROUTINES, accumulator
 from ..context import CallContext, Operand
 from ..indices import Indices
 from ..product import Product, plain, product_of
@@ -70,6 +71,17 @@ OPERATIONS: dict[str, Meaning] = {
     "sqrt": lambda x: function("sqrt", x), "exp2": lambda x: function("exp2", x), "log2": lambda x: function("log2", x),
     "exp": _exp, "silu": _silu, "reciprocal": inverse,
 }  # fmt: skip
+#: Functions that are taken as a whole in float64 (see :class:`tirx_eq.lower.program.Routine`).
+DOUBLE_OPERATIONS: dict[str, Meaning] = {
+    op: partial(function, op) for op in OPERATIONS if (op, "float64") in ROUTINES
+}  # fmt: skip
+
+
+def meaning_of(op: str, fmt: str) -> Meaning:
+    """What an operation on values of a format means."""
+    return DOUBLE_OPERATIONS.get(op, OPERATIONS[op]) if fmt == "f64" else OPERATIONS[op]
+
+
 #: Operations that 16-bit floats have themselves; the others, and all of 8 bits, are computed in float32 and rounded at the end.
 NARROW = frozenset(("add", "sub", "mul", "fma", "maximum", "minimum"))
 
@@ -268,8 +280,8 @@ class _Meaning:
                 x = times(x, leaf("scale"))
             if call.operand("bias") is not None:
                 x = plus(x, leaf("bias"))
-            return rounded(OPERATIONS[op](x), common)
-        return rounded(OPERATIONS[op](*(leaf(n) for n in call.signature.inputs)), common)
+            return rounded(meaning_of(op, common)(x), common)
+        return rounded(meaning_of(op, common)(*(leaf(n) for n in call.signature.inputs)), common)
 
     def _common(self) -> str:
         given = [self.c.call.operand(n) for n in self.c.call.signature.inputs]

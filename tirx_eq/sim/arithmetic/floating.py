@@ -46,7 +46,8 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
             result.append(p)
             continue
         value = Fraction(x) * Fraction(y) + Fraction(z)
-        result.append(float(value) if value else p)
+        # Beyond the largest number the plain result is infinite too; nearer, it is the fraction's.
+        result.append(float(value) if value and np.isfinite(p) else p)
     return np.array(result)
 
 

@@ -164,7 +164,7 @@ def to_ue8m0(value: Array, mode: str = "rp") -> Array:
     if mode == "rp":
         power = power + (mantissa > 0.5)
     bits = np.clip(power + 127, 0, 254)
-    bits = np.where(magnitude == 0, 0, bits)
+    bits = np.where(magnitude == 0, 0, np.where(np.isinf(magnitude), 254, bits))
     return np.where(np.isnan(value), 255, bits).astype(np.uint8)
 
 
