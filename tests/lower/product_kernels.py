@@ -44,9 +44,13 @@ def fragments(
 
 def register_product(
     shape: tuple[int, int, int], dtypes: tuple[str, str, str], scope: str = "warp",
-    transposed: tuple[bool, bool] = (False, False), beta: float = 1.0, alpha: float = 1.0, in_place: bool = True,
+    transposed: tuple[bool, bool] = (False, False), beta: float | str = 1.0, alpha: float | str = 1.0, in_place: bool = True,
+    scalars: str = "",
 ) -> PrimFunc:  # fmt: skip
-    """D = alpha * A·B + beta * C with everything in registers; 128 threads, of which a warp works at warp scope."""
+    """D = alpha * A·B + beta * C with everything in registers; 128 threads, of which a warp works at warp scope.
+
+    ``alpha`` and ``beta`` may be expressions of the parameters ``scalars``.
+    """
     m, n, k = shape
     a, b, d = dtypes
     where = fragments(m, n, k, a, scope, transposed)
@@ -64,5 +68,5 @@ def register_product(
     rest = f"{transposed[0]}, {transposed[1]}, {alpha}, {beta}"
     lines.append(f"{guard}Tx.{scope}.gemm({out}[:, :], a[:, :], b[:, :], c[:, :], {rest})")
     lines.append(f"{guard}Tx.{scope}.copy(D[:, :], {out}[:, :])")
-    params = ", ".join(f'{x}: Tx.Buffer({sizes[x]}, "{t}")' for x, t in zip("ABCD", (a, b, d, d)))
+    params = ", ".join(f'{x}: Tx.Buffer({sizes[x]}, "{t}")' for x, t in zip("ABCD", (a, b, d, d))) + scalars
     return kernel("\n".join(lines), params, AXES)

@@ -15,6 +15,7 @@ from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
 
 from .kernels import kernel
+from .product_kernels import register_product
 from .test_run_stationary import stationary
 
 #: Two rows of shared memory for 128 threads: one element each keeps all of them busy, vectors only some.
@@ -93,8 +94,14 @@ def test_a_product_of_the_tensor_core_in_its_usual_form():
     assert first_match(found).node == "Tcgen05MmaStationary" and is_telling(found)
 
 
-#: gemm: all its variants are one instruction at different depths, of which fewer and deeper ones are always cheaper
-#: (``test_run_products.py``).  copy_async: of several legal tensor maps the one that others use too (``test_selection.py``).
+def test_a_product_of_fragments_that_adds_to_its_addend():
+    """The product may be formed by itself and then added to C, which is the first rule; to begin with C is cheaper."""
+    found = next(c for c in choices(register_product((16, 8, 8), ("float16", "float16", "float32"))) if c.context.op == "gemm")
+    assert [k.node for k in found.candidates] == ["MmaSync", "MmaSyncScaled"]
+    assert first_match(found).node == "MmaSyncScaled" and is_telling(found)
+
+
+#: copy_async: of several legal tensor maps the one that others use too (``test_selection.py``).
 ELSEWHERE = {"gemm", "copy_async", "gemm_async"}
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tirx_eq.errors import ProofError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.kernel import compile_function
@@ -65,7 +66,8 @@ def test_the_cheapest_depth_is_the_largest_that_divides():
     for k, wanted in ((48, ["m16n8k16", "m16n8k8"]), (24, ["m16n8k8"])):
         shape = (16, 8, k)
         choice = check(register_product(shape, dtypes), given(shape, dtypes))
-        assert [x.describe() for x in choice.candidates] == [f"MmaSync({w})" for w in wanted]
+        assert [x.describe() for x in choice.candidates if x.node == "MmaSync"] == [f"MmaSync({w})" for w in wanted]
+        assert choice.chosen is choice.candidates[0]
 
 
 def test_the_transposed_product():
@@ -100,6 +102,74 @@ def test_scopes_and_transposed_operands(scope, transposed):
     check(func, arrays)
     a, b = (x.astype(np.float64).T if t else x.astype(np.float64) for x, t in zip(arrays, transposed))
     np.testing.assert_array_equal(compile_function(func).simulate(*arrays).arrays["D"], (a @ b).astype(np.float32))
+
+
+SCALARS = ", alpha: Tx.float32, beta: Tx.float32, n: Tx.int32"
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(2.0, 1.0), (1.0, 3.0), (0.5, 0.0), ("alpha", "beta"), ("alpha", 0.0), (1.0, "n"),
+                                             ("beta * 2.0", 1.0)])  # fmt: skip
+def test_scaled_products(alpha, beta):
+    """alpha and beta, constant or known at run time only: the product is formed by itself and then scaled."""
+    shape, dtypes = (32, 16, 32), ("float16", "float16", "float32")
+    func = register_product(shape, dtypes, beta=beta, alpha=alpha, in_place=alpha != 2.0, scalars=SCALARS)
+    given_values = {"alpha": np.float32(0.5), "beta": np.float32(-2.0), "n": np.int32(3)}
+    choice = check(func, [*given(shape, dtypes), *given_values.values()], assemble=True)
+    assert choice.chosen.describe() == "MmaSyncScaled(m16n8k16)"
+    a, b, c, d = given(shape, dtypes)
+    named = {"alpha": 0.5, "beta": -2.0, "n": 3.0, "beta * 2.0": -4.0}
+    wanted = named.get(alpha, alpha) * (a.astype(np.float64) @ b.astype(np.float64)) + named.get(beta, beta) * c
+    made = compile_function(func).simulate(a, b, c, d, *given_values.values())
+    np.testing.assert_array_equal(made.arrays["D"].astype(np.float64), wanted)
+
+
+@pytest.mark.parametrize(("dtypes", "scalars"), [
+    (("int8", "int8", "int32"), ", alpha: Tx.int32, beta: Tx.int32"),
+    (("float64", "float64", "float64"), ", alpha: Tx.float64, beta: Tx.float32"),
+])  # fmt: skip
+def test_scaled_products_of_other_dtypes(dtypes, scalars):
+    shape = (16, 8, 32 if dtypes[0] == "int8" else 16)
+    func = register_product(shape, dtypes, beta="beta", alpha="alpha", scalars=scalars)
+    factors = [np.dtype(s.rpartition(".")[2]).type(v) for s, v in zip(scalars.split(",")[1:], (3, -2))]
+    assert check(func, [*given(shape, dtypes), *factors], assemble=True).chosen.node == "MmaSyncScaled"
+
+
+@pytest.mark.parametrize("result", ["float32", "float16", "int32"])
+def test_factors_of_products_from_memory_known_at_run_time(result):
+    kind = "int32" if result == "int32" else "float32"
+    source = "int8" if result == "int32" else "float16"
+    func = kernel(
+        "tid = Tx.thread_id([128])\nTx.cta.gemm(D[:, :], A[:, :], B[:, :], C[:, :], False, True, alpha, beta)",
+        f'A: Tx.Buffer((8, 4), "{source}"), B: Tx.Buffer((8, 4), "{source}"), C: Tx.Buffer((8, 8), "{result}"), '
+        f'D: Tx.Buffer((8, 8), "{result}"), alpha: Tx.{kind}, beta: Tx.int32',
+    )
+    arrays = [whole((8, 4), source, 0), whole((8, 4), source, 1), whole((8, 8), result, 2), whole((8, 8), result, 3)]
+    factors = [np.dtype(kind).type(2), np.int32(-3)]
+    assert check(func, [*arrays, *factors], assemble=True).chosen.node == "ProductFma"
+
+
+def test_every_mutant_of_a_scaled_product_breaks_the_equation():
+    func = register_product((16, 8, 16), ("float16", "float16", "float32"), alpha="alpha", beta="beta", scalars=SCALARS)
+    choices, bodies, program, rest = lowered(func)
+    choice = next(c for c in choices if c.context.op == "gemm")
+    body = bodies[choice.context.index]
+    assert verdict(choice, body, bodies, program, rest).status == "equal"
+    found = []
+    for i, node in enumerate(body):
+        opcode = getattr(node, "opcode", "")
+        if opcode.startswith(("fma", "mul")):
+            d, *values = node.operands
+            for turned in ((*values[1:], values[0]), (values[0], values[0], *values[2:])):
+                if list(turned) != values and not (opcode.startswith("mul") and set(turned) == set(values)):
+                    found.append((*body[:i], dataclasses.replace(node, operands=(d, *turned)), *body[i + 1 :]))
+            found.append((*body[:i], *body[i + 1 :]))
+    assert len(found) >= 8
+    for mutant in found:
+        try:
+            status = verdict(choice, mutant, bodies, program, rest).status
+        except ProofError:  # a register is read before it is written
+            status = "different"
+        assert status == "different"
 
 
 def mutants(body):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .kernels import kernel
+from .product_kernels import register_product
 
 AXES = "from tirx_eq.layout import laneid, warpid\n"
 IDS = "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n"
@@ -81,6 +82,8 @@ REGISTER_WITNESSES = {
     "product of shared memory": of(ONE + "Tx.warp.gemm(d[:, :], t[:, :], b[:, :], d[:, :])", PRODUCT),
     "product of float32": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("float32")),
     "twice the product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=2.0)", PRODUCT),
+    "half the product of integers": lambda: register_product((16, 8, 32), ("int8", "int8", "int32"), alpha=0.5),
+    "product of halves": lambda: register_product((16, 8, 16), ("float16", "float16", "float16"), alpha=0.5),
     "product over its addend": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], e[:, :], beta=1.0)", PRODUCT),
     "product with rows of lanes": of(ONE + "Tx.warp.gemm(l[:, :], a[:, :], b[:, :], l[:, :])", PRODUCT),
     "spread load": of(ONE + LOAD),

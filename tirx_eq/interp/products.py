@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import BufferRegion
+from ..ir import BufferRegion, FloatImm, IntImm
 from ..ir import dtype as dt
 from . import noise, values
 from .access import Units
@@ -81,7 +81,7 @@ def gemm(run: Run) -> None:
         b = np.swapaxes(b, -1, -2)
     alpha, beta = (values.widen(run.read(call.operand(n)).array).reshape(-1, 1, 1) for n in ("alpha", "beta"))
     total = _multiply(run, a, b) * alpha
-    if np.any(beta):
+    if not (isinstance(call.operand("beta"), (IntImm, FloatImm)) and call.operand("beta").value == 0):
         c = _matrix(run, c_region, "C", run.units)
         total = total + beta * _exact(c, c_region.dtype, False)
     dst = call.dsts[0]

@@ -33,7 +33,7 @@ DISPATCH_ALIASES = {
     "tma": TMA, "tma_auto": TMA, "tma_explicit": TMA,
     "tmem<->local": ("tcgen05_ld", "tcgen05_st", "tcgen05_ld_part", "tcgen05_st_part"),
     "smem->tmem": ("tcgen05_cp",), "ldstmatrix": ("ldmatrix", "stmatrix"),
-    "mma.m16n8k*": ("mma_sync",),
+    "mma.m16n8k*": ("mma_sync", "mma_sync_scaled"),
     "vec_auto": ("memory", "registers", "spread"),
     "fallback": ("memory", "registers", "spread", "move"),
     "reg": ("scalar", "packed"), "smem": ("scalar", "packed"), "local": ("serial", "packed", "three"), "shared": ("memory",),

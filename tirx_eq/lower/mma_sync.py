@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .context import CallContext, Operand
-from .product import Product, plain, product_of
+from .product import Product, product_of, uses_addend
 from .sharing.holders import SCOPE_BITS, Held, held
 
 Array = np.ndarray
@@ -86,7 +86,7 @@ def _plan(c: CallContext, code: int) -> MmaPlan | str:
     if rows % ROWS or columns % COLUMNS or product.k % depth:
         return f"{rows}x{columns}x{product.k} is not a multiple of {ROWS}x{COLUMNS}x{depth}"
     where: dict[str, Held] = {}
-    for name in ("D", "A", "B", "C") if plain(c.call.operand("beta")) != 0 else ("D", "A", "B"):
+    for name in ("D", "A", "B", "C") if uses_addend(c) else ("D", "A", "B"):
         found = held(c.operands[name])
         if isinstance(found, str):
             return found

@@ -41,10 +41,20 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, (IntImm, FloatImm)) else value
 
 
+def is_number(value: Any, number: int) -> bool:
+    """Whether a factor is this constant (an expression is none, and comparing it would make another)."""
+    return isinstance(value, (bool, int, float)) and value == number
+
+
+def uses_addend(c: CallContext) -> bool:
+    """Whether C is looked at: unless ``beta`` is the constant 0."""
+    return not is_number(plain(c.call.operand("beta")), 0)
+
+
 def product_of(c: CallContext) -> Product | str:
     """The product of a ``gemm``, or why the shapes don't make one.  With ``beta`` = 0 C isn't looked at."""
     shapes = {}
-    for name in ("D", "A", "B", "C") if plain(c.call.operand("beta")) != 0 else ("D", "A", "B"):
+    for name in ("D", "A", "B", "C") if uses_addend(c) else ("D", "A", "B"):
         shape = _matrix(c.operands[name].extents)
         if shape is None:
             return f"'{name}' has extents {list(c.operands[name].extents)}, which are no matrix"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ptx.target import target_has
 from ..context import CallContext
 from ..mma_sync import SWAPPED, kind_of, mma_plan
-from ..product import plain, product_of
+from ..product import is_number, plain, product_of, uses_addend
 from .elementwise import apart, same_elements
 from .registry import OPTIONS, holds, holds_at, in_space
 
@@ -27,7 +27,7 @@ def _warps(c: CallContext) -> str | None:
 
 @holds("all matrices in registers")
 def _registers(c: CallContext) -> str | None:
-    names = "DABC" if plain(c.call.operand("beta")) != 0 else "DAB"
+    names = "DABC" if uses_addend(c) else "DAB"
     return next((r for n in names if (r := in_space(c.operands[n], "local"))), None)
 
 
@@ -37,7 +37,7 @@ def _kind(c: CallContext) -> str | None:
     kind = kind_of(c)
     if kind is None:
         return f"no mma.sync takes A of {a}, B of {b} and an accumulator of {d}"
-    if plain(c.call.operand("beta")) != 0 and c.operands["C"].dtype != d:
+    if uses_addend(c) and c.operands["C"].dtype != d:
         return f"C is of {c.operands['C'].dtype}, D of {d}"
     return None if not kind.feature or target_has(c.target, kind.feature) else f"{c.target} lacks the one for {a}, {b} and {d}"
 
@@ -51,14 +51,24 @@ def _shapes(c: CallContext) -> str | None:
 @holds("alpha is 1 and beta is 0 or 1")
 def _factors(c: CallContext) -> str | None:
     alpha, beta = (plain(c.call.operand(n)) for n in ("alpha", "beta"))
-    return None if alpha == 1 and beta in (0, 1) else f"alpha is {alpha}, beta is {beta}"
+    if is_number(alpha, 1) and (is_number(beta, 0) or is_number(beta, 1)):
+        return None
+    shown = (v if isinstance(v, (int, float)) else "known at run time only" for v in (alpha, beta))
+    return "alpha is {}, beta is {}".format(*shown)
+
+
+@holds("D has 32 or 64 bits")
+def _wide(c: CallContext) -> str | None:
+    """Sums of fewer bits would be rounded once more before they are scaled."""
+    d = c.operands["D"]
+    return None if d.bits >= 32 else f"D is of {d.dtype}, to which sums would be rounded before they are scaled"
 
 
 @holds("the accumulator overwrites no operand")
 def _own(c: CallContext) -> str | None:
     """D may be C, element by element; other sharing would overwrite what a later instruction reads."""
     d = c.operands["D"]
-    for name in "ABC" if plain(c.call.operand("beta")) != 0 else "AB":
+    for name in "ABC" if uses_addend(c) else "AB":
         o = c.operands[name]
         if o.root != d.root:
             continue

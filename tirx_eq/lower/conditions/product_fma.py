@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from ...ir import dtype as dt
 from ..code.recipes import ARITHMETIC_DTYPES, accumulator, cast_path
+from ..code.scalar_operand import held_dtype
 from ..context import CallContext
-from ..product import plain
+from ..product import plain, uses_addend
 from ..sharing.product_work import product_work
 from .registry import SPACE_NAMES, holds
 
 
 @holds("matrices in memory or registers")
 def _spaces(c: CallContext) -> str | None:
-    for name in "DABC" if plain(c.call.operand("beta")) != 0 else "DAB":
+    for name in "DABC" if uses_addend(c) else "DAB":
         o = c.operands[name]
         if o.root.space not in ("global", "shared", "local"):
             return f"'{name}' ({o.buffer.name}) is in {SPACE_NAMES[o.root.space]}"
@@ -21,7 +22,7 @@ def _spaces(c: CallContext) -> str | None:
 
 @holds("there is a multiplication of the dtypes")
 def _dtypes(c: CallContext) -> str | None:
-    names = "ABC" if plain(c.call.operand("beta")) != 0 else "AB"
+    names = "ABC" if uses_addend(c) else "AB"
     d = c.operands["D"].dtype
     if d not in ARITHMETIC_DTYPES or dt.bits(d) < 8:
         return f"D is of {d}"
@@ -35,14 +36,18 @@ def _dtypes(c: CallContext) -> str | None:
     return None if cast_path(inner, d) else f"there is no conversion from {inner} to {d}"
 
 
-@holds("alpha and beta are constants")
-def _constants(c: CallContext) -> str | None:
+@holds("alpha and beta are numbers of the product's kind")
+def _factors(c: CallContext) -> str | None:
+    d = c.operands["D"].dtype
     for name in ("alpha", "beta"):
         value = plain(c.call.operand(name))
-        if not isinstance(value, (int, float)):
-            return f"{name} is known at run time only"
-        if not dt.is_float(c.operands["D"].dtype) and value != int(value):
-            return f"{name} is {value}, but the product is of integers"
+        if isinstance(value, (int, float)):
+            if not dt.is_float(d) and value != int(value):
+                return f"{name} is {value}, but the product is of integers"
+            continue
+        held = held_dtype(value)
+        if (dt.is_float(held) and not dt.is_float(d)) or cast_path(held, accumulator(d)) is None:
+            return f"{name} is of {value.dtype}, but the product of {d}"
     return None
 
 

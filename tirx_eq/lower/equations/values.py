@@ -20,7 +20,7 @@ from ...prove.verdict import Enumeration, Verdict
 from ..code.recipes import ROUTINES, accumulator
 from ..context import CallContext, Operand
 from ..indices import Indices
-from ..product import Product, plain, product_of
+from ..product import Product, plain, product_of, uses_addend
 from ..program import Block, Word
 from ..scope import new_scope
 from ..sharing.holders import SCOPE_BITS, Held, held
@@ -342,15 +342,19 @@ class _Meaning:
             x = self.element(a, wanted.threads, product.a_element(row, np.full_like(row, k)))
             y = self.element(b, wanted.threads, product.b_element(np.full_like(row, k), column))
             total = plus(total, times(x, y))
-        alpha, beta = (plain(self.c.call.operand(n)) for n in ("alpha", "beta"))
-        total = times(total, number(alpha, fmt))
-        if beta != 0:
+        inner = FORMAT[accumulator(self.dst.dtype)]
+        alpha, beta = (self._scale(n, inner if self.rounds else fmt) for n in ("alpha", "beta"))
+        total = times(total, alpha)
+        if uses_addend(self.c):
             before = self.element(self.c.operands["C"], wanted.threads, wanted.elements)
-            total = plus(total, times(before, number(beta, fmt)))
+            total = plus(total, times(before, beta))
         if self.rounds:
-            inner = FORMAT[accumulator(self.dst.dtype)]
             return rounded(Sym(total.r, inner, inner if inner in FLOATS else ""), fmt)
         return Sym(total.r, fmt, fmt)
+
+    def _scale(self, name: str, fmt: str) -> Sym:
+        value = plain(self.c.call.operand(name))
+        return number(value, fmt) if isinstance(value, (int, float)) else self._scalar(name, value, fmt)
 
     # -- reductions ------------------------------------------------------------------------------------------------
 

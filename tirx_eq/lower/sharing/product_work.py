@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..context import CallContext, Operand
-from ..product import Product, plain, product_of
+from ..product import Product, product_of, uses_addend
 from .holders import SCOPE_BITS, held
 from .work import Work, active_threads, owned_work, shared_work
 
@@ -52,7 +52,7 @@ def _product_work(c: CallContext) -> ProductWork | str:
     if any(work.coords(k) is None for k in range(work.steps)):
         return "the elements that threads hold don't follow from the bits of their numbers"
     found = ProductWork(work, product, {})
-    names = "ABC" if plain(c.call.operand("beta")) != 0 else "AB"
+    names = "ABC" if uses_addend(c) else "AB"
     for name in names:
         o = c.operands[name]
         if o.root.space != "local":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, const, substitute
+from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, substitute
 from ...ir import dtype as dt
 from ...ir.accuracy import UNIT
 from ...ptx.target import target_has
@@ -12,14 +12,14 @@ from ..block_price import price_block
 from ..code.lane_access import Port
 from ..code.lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
 from ..code.recipes import FLOAT4, SINGLE
+from ..code.scalar_operand import runtime_scalar
 from ..context import CallContext, Operand
 from ..equations.values import value_equation
 from ..machine import Price
-from ..operations import Tree, common_dtype, leaves, scalar_dtype, tree_of, work_dtype
-from ..program import Block, If, Index, Memory, Node, Store, Temp, Word, instruction
+from ..operations import Tree, common_dtype, leaves, tree_of, work_dtype
+from ..program import Block, If, Index, Node, Temp, instruction
 from ..sharing.holders import Held
 from ..sharing.work import holders_of, work_of
-from ..storage import Root
 from .base import Variant
 
 #: Steps whose loads are issued before their results are stored, for operands in memory.
@@ -129,15 +129,10 @@ class MapCode:
         if isinstance(plain, (bool, int, float)):
             return self._constant(plain)
         assert isinstance(value, Expr) and not isinstance(value, BufferRegion)
-        shown = scalar_dtype(value)
-        bits = 64 if dt.bits(shown) == 64 else 32
-        held = f"{dt.kind(shown) if dt.kind(shown) in ('float', 'int') else 'uint'}{bits}"
-        root = Root("local", f"scalar_{self.c.index}_{name}", size=bits // 8, word_bits=bits)
-        self.nodes.append(Store(Memory(root, const(0)), held, cast(held, self.c.resolve(value))))
+        one = runtime_scalar(self.c, name, value, self.nodes)
         if self.common == FLOAT4:  # converted in pairs only
-            pair = convert(Lanes(held, 2, self.nodes, [Word(root, 0)] * 2), FLOAT4, True).pair(0)
+            pair = convert(Lanes(one.dtype, 2, self.nodes, [one.single(0)] * 2), FLOAT4, True).pair(0)
             return Lanes(FLOAT4, self.work.lanes, self.nodes, pairs=[pair] * (self.work.lanes // 2))
-        one = Lanes(held, 1, self.nodes, [Word(root, 0)])
         brought = convert(convert(one, self.common, False), self.inner, False)
         return scalar_lanes(self.inner, self.work.lanes, brought.single(0), self.nodes)
 

@@ -7,12 +7,13 @@ from ..block_price import price_block
 from ..code.element_values import ElementValues
 from ..code.lane_access import Port
 from ..code.lanes import Lanes, compute, convert
-from ..code.recipes import SINGLE, accumulator
+from ..code.recipes import accumulator
+from ..code.scalar_operand import factor
 from ..context import CallContext, Operand
 from ..equations.values import rounded_product_equation
 from ..machine import Price
-from ..product import plain
-from ..program import Block, If, Memory, Node, Temp, instruction
+from ..product import is_number, plain, uses_addend
+from ..program import Block, If, Memory, Node
 from ..program import Operand as Value
 from ..sharing.holders import held
 from ..sharing.product_work import ProductWork, product_work
@@ -26,8 +27,9 @@ class _Code:
         self.c, self.found = c, found
         self.nodes: list[Node] = []
         self.dtype = accumulator(c.outputs[0].dtype)
-        self.alpha, self.beta = (plain(c.call.operand(n)) for n in ("alpha", "beta"))
-        names = "ABC" if self.beta != 0 else "AB"
+        self.scales = {n: plain(c.call.operand(n)) for n in ("alpha", "beta")}
+        self.known = {n: factor(c, n, v, self.dtype, self.nodes) for n, v in self.scales.items() if isinstance(v, Expr)}
+        names = "ABC" if uses_addend(c) else "AB"
         self.readers = {n: ElementValues(c.operands[n], self.dtype, self.nodes, c.outputs[0].root) for n in names}
         self.read: dict[tuple[str, bytes], Value] = {}
 
@@ -65,23 +67,20 @@ class _Code:
             a, b = self._factor("A", slot, k), self._factor("B", slot, k)
             total = self._compute("mul", a, b) if total is None else self._compute("fma", a, b, total)
         assert total is not None
-        if self.alpha != 1:
-            total = self._compute("mul", total, self._number(self.alpha))
-        if self.beta != 0:
+        if not is_number(self.scales["alpha"], 1):
+            total = self._compute("mul", total, self._number("alpha"))
+        if "C" in self.readers:
             before = self._factor("C", slot, 0)
-            total = self._compute("add", total, before) if self.beta == 1 else self._compute(
-                "fma", before, self._number(self.beta), total)  # fmt: skip
+            total = self._compute("add", total, before) if is_number(self.scales["beta"], 1) else self._compute(
+                "fma", before, self._number("beta"), total)  # fmt: skip
         return total
 
     def _compute(self, op: str, *values: Value) -> Value:
         return compute(op, [Lanes(self.dtype, 1, self.nodes, [v]) for v in values], False).single(0)
 
-    def _number(self, value: float | int) -> Value:
-        register = Temp(SINGLE[64 if self.dtype.endswith("64") else 32])
-        floating = self.dtype.startswith("float")
-        opcode = f"mov.{'f' if floating else 'b'}{register.type[1:]}"
-        self.nodes.append(instruction(opcode, register, float(value) if floating else int(value)))
-        return register
+    def _number(self, name: str) -> Value:
+        """alpha or beta; what is known at run time only is computed once, before everything else."""
+        return self.known[name] if name in self.known else factor(self.c, name, self.scales[name], self.dtype, self.nodes)
 
     def _factor(self, name: str, slot: int, depth: int) -> Value:
         elements = self.found.elements(name, slot, depth)
