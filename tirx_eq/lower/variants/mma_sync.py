@@ -52,7 +52,8 @@ def emit_mma_sync(c: CallContext, parameters: tuple[int, ...]) -> Block:
     """Products that add to C, or to zero, in the registers of D."""
     plan = _plan(c, parameters[0])
     nodes: list[Node] = []
-    start = _zeros(plan, nodes) if plan.c is None else [_words(c.operands["C"].root, r) for r in plan.c]
+    start = _zeros(plan, nodes) if plan.c is None else []
+    start += [_words(c.operands["C"].root, r) for r in plan.c or ()]
     _products(c, parameters[0], nodes, [_words(c.operands["D"].root, r) for r in plan.d], start)
     return tuple(nodes)
 
