@@ -11,12 +11,12 @@ from tirx_eq.ir.index import parse, show
 
 from .corpora import Row, operators, rows
 
-BAR_SIMPLIFY = 855
+BAR_SIMPLIFY = 835
 BEST_KNOWN = 893
 BAR_OPTIMAL = 673
-BAR_INDEX_COST = 4499
-BAR_INDEX_OPERATORS = 3681
-BAR_INDEX_OPERATORS_31_BITS = 3725
+BAR_INDEX_COST = 4272
+BAR_INDEX_OPERATORS = 3456
+BAR_INDEX_OPERATORS_31_BITS = 3506
 
 
 def run(found: list[Row], **options: bool) -> list[Simplified]:

@@ -3,21 +3,106 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import Any
 
 from ...ir.index import Term
-from .moves import Cluster, Moves
-from .sums import Sum, Sums, Terms, Unsure
+from .moves import Base, Cluster, Moves, Unsure
+from .sums import Sum, Sums, Terms
 
 Found = tuple[int, Term]
 """Cost and term; an integer where the comparison is decided."""
 
 
-def less(sums: Sums, s: Sum) -> Found:
-    """The cheapest term for ``s < 0``."""
+def order(sums: Sums, s: Sum) -> Sum:
+    """``s < 0`` as a value of 0 or 1."""
+    s = _narrowed(sums, s)
+    if len(s.terms) == 1:
+        c, x = s.terms[0]
+        base = sums.moves.whole(x)
+        if base is not None and base.kind == "truth":
+            return sums.of(x) if c < 0 else _opposite(sums, s, base)
+    return _value(sums, less(sums, s)[1], s, ("less", s))
+
+
+def _narrowed(sums: Sums, s: Sum) -> Sum:
+    """A sum that is negative where ``s`` is: without what cannot change the answer; a number where it is decided."""
     low, high = sums.interval(s)
     if high < 0 or low >= 0:
-        return 0, int(high < 0)
+        return Sum(-1 if high < 0 else 0, ())
     s = _coarsened(sums, s)
+    if len(s.terms) == 1:
+        c, x = s.terms[0]
+        base = sums.moves.whole(x)
+        if base is not None and base.kind == "extreme":
+            return _clamped(sums, s, base.meaning, c > 0)
+        upper = _upper_bits(sums, c, x, s.constant)
+        if upper != x:
+            return _narrowed(sums, Sum(s.constant, ((c, upper),)))
+    return s
+
+
+def _upper_bits(sums: Sums, c: int, x: Cluster, k: int) -> Cluster:
+    """The bits of ``x`` that can tip ``x + k < 0``, or ``k - x < 0``: those below the lowest bit of the bound can't."""
+    bound = -k if c > 0 else k + 1
+    if len(x.moved) != 1 or x.constant or bound <= 0 or x.moved[0].mask == sums.moves.available(x.moved[0]):
+        return x
+    return sums.moves.masked(x, -(bound & -bound))
+
+
+def equality(sums: Sums, s: Sum, equal: bool) -> Sum:
+    """``s = 0``, or ``s != 0``, as a value of 0 or 1."""
+    if s.terms and s.terms[0][0] < 0:
+        s = sums.scaled(s, -1)
+    if len(s.terms) == 1 and s.terms[0][0] == 1 and s.constant in (0, -1):
+        base = sums.moves.whole(s.terms[0][1])
+        if base is not None and base.kind == "truth":
+            return sums.of(s.terms[0][1]) if (s.constant == -1) == equal else _opposite(sums, s, base)
+    if not s.terms or _never_zero(sums, s):
+        return Sum(int((s == (0, ())) == equal), ())
+    s = _divided(sums, s, _unit(sums, s))
+    return _value(sums, same(sums, s, equal)[1], s, ("same", s, equal))
+
+
+def _opposite(sums: Sums, s: Sum, base: Base) -> Sum:
+    if base.meaning is None:
+        return sums.known(("lnot", base.term), (s,), 0, 1, "truth")
+    if base.meaning[0] == "same":
+        return equality(sums, base.meaning[1], not base.meaning[2])
+    return order(sums, sums.add(Sum(-1, ()), sums.scaled(base.meaning[1], -1)))
+
+
+def negation(sums: Sums, s: Sum) -> Sum:
+    """1 where ``s`` is 0, else 0."""
+    return equality(sums, s, True)
+
+
+def _value(sums: Sums, term: Term, s: Sum, meaning: tuple[Any, ...]) -> Sum:
+    if type(term) is int:
+        return Sum(term, ())
+    return sums.known(term, (s,), 0, 1, "truth", meaning)
+
+
+def _plain(sums: Sums, s: Sum) -> None:
+    """``Unsure`` where more is known of the sides than intervals and alignment say."""
+    if any(sums.moves.mixed(x) for _, x in s.terms):
+        raise Unsure  # bits known to be 1
+    if len(s.terms) <= 2 and any(abs(c) > 1 for c, _ in s.terms):
+        raise Unsure  # a multiple against one term may be a comparison of the quotient
+    if sums.related(s):
+        raise Unsure
+    if len(s.terms) == 2:
+        for _, x in s.terms:
+            base = sums.moves.whole(x)
+            if base is not None and base.kind == "extreme":
+                raise Unsure  # it splits into two comparisons, of which one may be decided
+
+
+def less(sums: Sums, s: Sum) -> Found:
+    """The cheapest term for ``s < 0``."""
+    s = _narrowed(sums, s)
+    if not s.terms:
+        return 0, int(s.constant < 0)
+    _plain(sums, s)
     found: list[Found] = []
     if len(s.terms) == 1:
         c, x = s.terms[0]
@@ -51,17 +136,13 @@ def same(sums: Sums, s: Sum, equal: bool) -> Found:
         return 0, int(equal)
     if _never_zero(sums, s):
         return 0, int(not equal)
-    unit = 0
-    for c, x in s.terms:
-        unit = gcd(unit, abs(c) << sums.moves.low(x))
-    s = _divided(sums, s, unit)
+    s = _divided(sums, s, _unit(sums, s))
+    _plain(sums, s)
     if len(s.terms) == 1:
         c, x = s.terms[0]
         return _equals(sums, x, -s.constant * c, equal)
     if s.constant == 0 and (all(c > 0 for c, _ in s.terms) or all(c < 0 for c, _ in s.terms)):
         raise Unsure  # each is zero, which can be asked in several ways
-    if any(len(x.moved) > 1 or x.constant for _, x in s.terms):
-        raise Unsure  # bits known from both sides may decide
     found: list[Found] = []
     for scaled in _scalings(sums, s):
         k = scaled.constant
@@ -83,6 +164,9 @@ def _never_zero(sums: Sums, s: Sum) -> bool:
     low, high = sums.interval(s)
     if low > 0 or high < 0:
         return True
+    cluster = sums.cluster(s._replace(constant=0))
+    if cluster is not None and -s.constant & ~sums.moves.bits(cluster):
+        return True
     for i in range(len(terms)):
         unit = 0
         for c, x in terms[i:]:
@@ -90,6 +174,9 @@ def _never_zero(sums: Sums, s: Sum) -> bool:
         low, high = sums.interval(Sum(s.constant, tuple(terms[:i])))
         if -(-low // unit) * unit > high:
             return True
+        if i == 1 and terms[0][0] == 1 and 0 <= low - s.constant and high - s.constant < unit:
+            if -s.constant % unit & ~sums.moves.bits(terms[0][1]):
+                return True  # needs a bit that is never set
     return False
 
 
@@ -104,9 +191,16 @@ def _sides(terms: Terms) -> list[tuple[Sum, Sum]]:
     left = tuple([t for t in terms if t[0] > 0])
     right = tuple([(-c, x) for c, x in terms if c < 0])
     found = [(left, right)]
-    if left and right:
-        found += [(terms, ()), ((), tuple(sorted([(-c, x) for c, x in terms])))]
+    if len(terms) > 1:
+        found += [(terms, ()), ((), _negated(terms))] if left and right else []
+        for i, (c, x) in enumerate(terms):  # one term against the others, which may have a factor
+            rest = terms[:i] + terms[i + 1 :]
+            found += [(((c, x),), _negated(rest)), (rest, ((-c, x),))]
     return [(Sum(0, a), Sum(0, b)) for a, b in found]
+
+
+def _negated(terms: Terms) -> Terms:
+    return tuple(sorted([(-c, x) for c, x in terms]))
 
 
 def _relation(sums: Sums, op: str, a: Sum, b: Sum) -> Found:
@@ -118,16 +212,19 @@ def _coarsened(sums: Sums, s: Sum) -> Sum:
     """``s < 0`` without the small terms that cannot change the floor of ``s / unit``, divided by the unit of the rest."""
     moves = sums.moves
     terms = sorted(s.terms, key=lambda t: (abs(t[0]) << moves.low(t[1]), t))
-    for i in range(len(terms)):
-        unit = 0
-        for c, x in terms[i:]:
-            unit = gcd(unit, abs(c) << moves.low(x))
-        if unit == 1:
-            continue
+    unit = 0
+    for i in range(len(terms) - 1, -1, -1):
+        c, x = terms[i]
+        unit = gcd(unit, abs(c) << moves.low(x))
         low, high = sums.interval(Sum(s.constant, tuple(terms[:i])))
-        if low // unit == high // unit:
+        if unit > 1 and low // unit == high // unit:
             return _divided(sums, Sum(low // unit * unit, tuple(sorted(terms[i:]))), unit)
     return s
+
+
+def _unit(sums: Sums, s: Sum) -> int:
+    """A positive number that divides all terms."""
+    return gcd(0, *[abs(c) << sums.moves.low(x) for c, x in s.terms])
 
 
 def _divided(sums: Sums, s: Sum, unit: int) -> Sum:
@@ -137,8 +234,26 @@ def _divided(sums: Sums, s: Sum, unit: int) -> Sum:
 
 def _truth(sums: Sums, x: Cluster, positive: bool) -> Found:
     """A value of 0 or 1 as a condition, or its negation."""
-    price, term = sums.moves.best(x)
-    return (price, term) if positive else (price + 1, ("lnot", term))
+    if positive:
+        return sums.moves.best(x)
+    price, term = sums.moves.best(nonzero(sums, x))
+    return price + 1, ("lnot", term)
+
+
+def nonzero(sums: Sums, x: Cluster) -> Cluster:
+    """The multiple of ``x`` by a power of two that is cheapest; it is 0 where ``x`` is."""
+    by = {0} | {-m.shift for m in x.moved if m.shift < 0}
+    return min([sums.moves.moved(x, n) for n in sorted(by)], key=lambda y: sums.moves.best(y)[0])
+
+
+def _clamped(sums: Sums, s: Sum, meaning: tuple[str, Sum, Sum], below: bool) -> Sum:
+    """``s`` for ``x + k < 0`` (``below``) or ``k - x < 0`` where ``x`` is a minimum or maximum: one of its operands may do."""
+    op, *operands = meaning
+    sides = [_narrowed(sums, sums.add(Sum(s.constant, ()), sums.scaled(o, 1 if below else -1))) for o in operands]
+    for side, other in (sides, sides[::-1]):
+        if not side.terms:
+            return side if (side.constant < 0) == ((op == "max") != below) else other
+    return s
 
 
 def _quotient(moves: Moves, x: Cluster) -> int | None:
@@ -167,25 +282,28 @@ def _equals(sums: Sums, x: Cluster, k: int, equal: bool) -> Found:
         return 0, int(not equal)
     if len(x.moved) > 1 and len(sums.of(x).terms) == 1:
         raise Unsure  # operands of an exclusive or may change sides
-    if len(x.moved) == 1 and sums.opened_whole(x.moved[0]):
-        whole = sums.inside(x.moved[0].base)
-        return same(sums, whole._replace(constant=whole.constant - k), equal)
+    base = moves.whole(x)
+    if base is not None and base.kind == "sum":
+        return same(sums, base.meaning._replace(constant=base.meaning.constant - k), equal)
+    if base is not None and base.kind == "extreme":
+        raise Unsure
     price, term = moves.best(x)
-    found: Found = price + 1, ("eq" if equal else "ne", term, k)
+    op = "eq" if equal else "ne"
+    found: Found = price + 1, (op, term, k)
     for m in x.moved:
         if m.shift < 0:
             wide, other = moves.best(moves.moved(x, -m.shift))
-            found = min(found, (wide + 1, (found[1][0], other, k << -m.shift)), key=lambda f: f[0])  # type: ignore[index]
+            found = min(found, (wide + 1, (op, other, k << -m.shift)), key=lambda f: f[0])
     n = _quotient(moves, x)
     if n is not None and k in (low, high):
-        base = x.moved[0].base
-        whole = sums.inside(base)
+        number = x.moved[0].base
+        whole = sums.inside(number)
         if (k == low) == equal:  # below the second value, or below the last
             bound = low + 1 if equal else high
             opened = _below(sums, whole, bound << n)
         else:
             bound = high if equal else low + 1
             opened = _above(sums, whole, (bound << n) - 1)
-        if opened[0] - sums.hidden(base) <= found[0]:
+        if opened[0] - sums.hidden(number) <= found[0]:
             return opened
-    return min(found, _truth(sums, x, bool(k) == equal), key=lambda f: f[0]) if (low, high) == (0, 1) else found
+    return min(_truth(sums, x, bool(k) == equal), found, key=lambda f: f[0]) if (low, high) == (0, 1) else found

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...ir.index import Term
+
+
+class Unsure(Exception):
+    """What is asked for is beyond what is constructed here: only the e-graph can tell what is cheapest."""
+
 
 MAX_OPERANDS = 10
 """Operands of an exclusive or whose groupings are looked at; with more, they are taken one by one."""
@@ -34,14 +39,25 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What is moved: a variable or a term that is computed first, its interval, the bits that it may set, and the variables
-    in it (by number)."""
+    """What is moved: a variable, or a term that is computed first.
+
+    ``variables``: numbers of the variables in it.  ``kind``: variable, sum, truth, extreme or other; ``meaning`` says what
+    the term of a base of that kind stands for.  ``mixed``: an exclusive or whose operands meet is in it.
+    """
 
     term: Term
     low: int
     high: int
     bits: int
     variables: frozenset[int]
+    kind: str
+    meaning: Any
+    mixed: bool
+
+    @property
+    def op(self) -> str:
+        """The operation of a base of kind other or truth."""
+        return str(self.term[0]) if isinstance(self.term, tuple) and self.kind in ("other", "truth") else ""
 
 
 def shifted(n: int, by: int) -> int:
@@ -56,16 +72,38 @@ class Moves:
         """``multiple``: the cost and term of a base shifted up."""
         self.bases: list[Base] = []
         self.multiple = multiple
+        self._numbers: dict[Term, int] = {}
         self._best: dict[Cluster, tuple[int, Term]] = {}
 
     def base(
-        self, term: Term, low: int, high: int, align: int = 1, variables: frozenset[int] | None = None
-    ) -> Cluster:
-        """A new base by itself; without ``variables`` it is one."""
-        bits = ((1 << high.bit_length()) - 1) & -(align & -align) if low >= 0 else -1
-        n = len(self.bases)
-        self.bases.append(Base(term, low, high, bits, frozenset((n,)) if variables is None else variables))
-        return Cluster(0, (Moved(n, 0, bits),))
+        self, term: Term, low: int, high: int, variables: frozenset[int] | None = None,
+        *, kind: str = "variable", meaning: Any = None, align: int = 1, mixed: bool = False,
+    ) -> Cluster:  # fmt: skip
+        """The base of a term by itself; without ``variables`` it is one."""
+        n = self._numbers.get(term)
+        if n is None:
+            n = self._numbers[term] = len(self.bases)
+            bits = ((1 << high.bit_length()) - 1) & -(align & -align) if low >= 0 else -1
+            inside = frozenset((n,)) if variables is None else variables
+            self.bases.append(Base(term, low, high, bits, inside, kind, meaning, mixed))
+        return Cluster(0, (Moved(n, 0, self.bases[n].bits),))
+
+    def whole(self, cluster: Cluster) -> Base | None:
+        """The base that a cluster is, if it is one."""
+        if len(cluster.moved) != 1 or cluster.constant:
+            return None
+        m = cluster.moved[0]
+        base = self.bases[m.base]
+        return base if m.shift == 0 and m.mask == base.bits else None
+
+    def mixed(self, cluster: Cluster) -> bool:
+        """Whether operands meet in some bit, here or in a base."""
+        seen = cluster.constant
+        for m in cluster.moved:
+            if seen & m.mask or self.bases[m.base].mixed:
+                return True
+            seen |= m.mask
+        return False
 
     def variables(self, cluster: Cluster) -> frozenset[int]:
         """Numbers of the variables in a cluster."""
@@ -178,7 +216,34 @@ class Moves:
                 price, term = price + others + 1, (_joining(outer, rest), *both)
             if price < found[0]:
                 found = price, term
+        for a, b in self._differences(moved):
+            rest = tuple([m for m in moved if m not in (a, b)])
+            price, term = self._difference(a, b)
+            if rest:
+                others, right = self.best(Cluster(0, rest))
+                price, term = price + others + 1, (_joining((a, b), rest), term, right)
+            if price < found[0]:
+                found = price, term
         return found
+
+    def _differences(self, moved: tuple[Moved, ...]) -> Iterable[tuple[Moved, Moved]]:
+        """Pairs that are a whole base, its lower part one place down."""
+        for a in moved:
+            for b in moved:
+                if a.base == b.base and a.shift == b.shift + 1 and self.complete(a, b):
+                    lower = shifted(b.mask, -b.shift)
+                    if lower > 0 and lower & (lower + 1) == 0:
+                        yield a, b
+
+    def complete(self, a: Moved, b: Moved) -> bool:
+        """Whether two fields of one base are all of it, each bit once."""
+        x, y = shifted(a.mask, -a.shift), shifted(b.mask, -b.shift)
+        return x & y == 0 and x | y == self.bases[a.base].bits
+
+    def _difference(self, a: Moved, b: Moved) -> tuple[int, Term]:
+        """``base * 2^n - (base mod k) * 2^(n-1)``, which saves a mask."""
+        whole = Moved(a.base, a.shift, self.available(a))
+        return self.price(whole) + self.price(b) + 1, ("sub", self._one(whole), self._one(b))
 
     def _one(self, m: Moved) -> Term:
         term = self._shift(m)[1]

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...ir.index import Term
 from ..cost import DEFAULT
-from .moves import Cluster, Moved, Moves
+from .moves import Cluster, Moved, Moves, Unsure
 
 Terms = tuple[tuple[int, Cluster], ...]
-
-
-class Unsure(Exception):
-    """What is asked for is beyond what is constructed here: only the e-graph can tell what is cheapest."""
 
 
 class Sum(NamedTuple):
@@ -48,9 +44,30 @@ class Sums:
             seen |= m.mask
         return Sum(cluster.constant, tuple([(1, Cluster(0, (m,))) for m in cluster.moved]))
 
-    def base(self, term: Term, low: int, high: int, variables: frozenset[int] | None = None) -> Sum:
-        """A new base by itself."""
-        return Sum(low, ()) if low == high else self.of(self.moves.base(term, low, high, 1, variables))
+    def base(self, term: Term, low: int, high: int) -> Sum:
+        """A variable."""
+        return Sum(low, ()) if low == high else self.of(self.moves.base(term, low, high))
+
+    def computed(
+        self, op: str, operands: Iterable[Sum], low: int, high: int, kind: str = "other", meaning: Any = None,
+        mixed: bool = False,
+    ) -> Sum:  # fmt: skip
+        """The result of an operation that is opaque to sums and bits."""
+        if low == high:
+            return Sum(low, ())
+        operands = tuple(operands)
+        return self.known((op, *[self.best(o)[1] for o in operands]), operands, low, high, kind, meaning, mixed)
+
+    def known(
+        self, term: Term, operands: Iterable[Sum], low: int, high: int, kind: str = "other", meaning: Any = None,
+        mixed: bool = False,
+    ) -> Sum:  # fmt: skip
+        """A term over the variables of ``operands`` as a base."""
+        variables: frozenset[int] = frozenset()
+        for o in operands:
+            variables |= self.variables(o)
+            mixed = mixed or any(self.moves.mixed(x) for _, x in o.terms)
+        return self.of(self.moves.base(term, low, high, variables, kind=kind, meaning=meaning, mixed=mixed))
 
     def variables(self, s: Sum) -> frozenset[int]:
         """Numbers of the variables in a sum."""
@@ -60,12 +77,23 @@ class Sums:
     def opened(self, s: Sum) -> Cluster:
         """A sum as bits: its cluster, or a base of its own."""
         cluster = self.cluster(s)
-        if cluster is None:
-            low, high = self.interval(s)
-            price, term = self.best(s)
-            align = gcd(s.constant, *[1 << self.moves.low(x) for _, x in s.terms])
-            cluster = self.moves.base(term, low, high, align, self.variables(s))
-            self._inner[cluster.moved[0].base] = price, s
+        if cluster is not None:
+            return cluster
+        align = gcd(0, *[1 << self.moves.low(x) for _, x in s.terms])
+        low, high = self.interval(s._replace(constant=0))
+        possible = (1 << high.bit_length()) - align if low >= 0 else -align
+        if s.constant > 0 and s.constant & possible == 0:  # bits that the terms never set stay outside
+            cluster = self.opened(s._replace(constant=0))
+            return cluster._replace(constant=cluster.constant | s.constant)
+        if any(c > 1 for c, _ in s.terms) and not self._once(s.terms):
+            raise Unsure
+        price, term = self.best(s)
+        low, high = low + s.constant, high + s.constant
+        mixed = any(self.moves.mixed(x) for _, x in s.terms)
+        cluster = self.moves.base(
+            term, low, high, self.variables(s), kind="sum", meaning=s, align=gcd(align, s.constant), mixed=mixed
+        )
+        self._inner[cluster.moved[0].base] = price, s
         return cluster
 
     def inside(self, base: int) -> Sum:
@@ -73,10 +101,6 @@ class Sums:
         if base in self._inner:
             return self._inner[base][1]
         return self.of(Cluster(0, (Moved(base, 0, self.moves.bases[base].bits),)))
-
-    def opened_whole(self, m: Moved) -> bool:
-        """Whether an operand is all of a base that stands for a sum."""
-        return m.shift == 0 and m.base in self._inner and m.mask == self.moves.bases[m.base].bits
 
     def hidden(self, base: int) -> int:
         """The cost of a base, which prices of what is moved leave out."""
@@ -161,6 +185,12 @@ class Sums:
             if x == y:
                 del terms[i]
                 return self._insert(terms, *self._scaled(c + d, x)) if c + d else 0
+            if abs(c) != 1 or abs(d) != 1:
+                total = self._multiples(c, x, d, y)
+                if total is not None:
+                    del terms[i]
+                    base = Cluster(0, (Moved(x.moved[0].base, 0, self.moves.bases[x.moved[0].base].bits),))
+                    return self._insert(terms, *self._scaled(total, base)) if total else 0
             if c == d:
                 if bits & self.moves.bits(y) == 0 and any((m.base, m.shift) in places for m in y.moved):
                     del terms[i]
@@ -172,6 +202,17 @@ class Sums:
                         return self._insert(terms, sign, left)
         terms.append((c, x))
         return 0
+
+    def _multiples(self, c: int, x: Cluster, d: int, y: Cluster) -> int | None:
+        """The sum of two coefficients of one base, if both terms are multiples of all of it."""
+        if len(x.moved) != 1 or len(y.moved) != 1 or x.constant or y.constant:
+            return None
+        a, b = x.moved[0], y.moved[0]
+        if a.base != b.base or min(a.shift, b.shift) < 0:
+            return None
+        if a.mask != self.moves.available(a) or b.mask != self.moves.available(b):
+            return None
+        return (c << a.shift) + (d << b.shift)
 
     def _without(self, whole: Cluster, part: Cluster) -> Cluster | None:
         """``whole - part`` where the bits of the part are bits of the whole."""
@@ -200,6 +241,9 @@ class Sums:
     def _cheapest(self, s: Sum) -> tuple[int, Term]:
         if not s.terms:
             return 0, s.constant
+        absorbed = self._absorbed(s)
+        if absorbed is not None:
+            return self.best(absorbed)
         grouped = self._grouped(s.terms)
         self._sharing(grouped)
         found = self._with(s.constant, grouped)
@@ -208,16 +252,98 @@ class Sums:
         return found
 
     def _sharing(self, terms: Terms) -> None:
-        """``Unsure`` where a variable is in several terms and not all of them are plain: they may help each other."""
-        seen: frozenset[int] = frozenset()
-        shared = signed = False
-        for c, x in terms:
-            own = self.moves.variables(x)
-            shared = shared or not seen.isdisjoint(own)
-            signed = signed or c != 1 or self.moves.bits(x) < 0
-            seen |= own
-        if shared and signed:
+        """``Unsure`` where a variable is in several terms that may help each other in more ways than are looked at."""
+        if any(not self._tidy((1, x)) for _, x in terms if self.moves.mixed(x)):
             raise Unsure
+        if len(terms) == 1:
+            return
+        computed = [x for _, x in terms if self._computed(x)]
+        if not self._apart([self.moves.variables(x) for x in computed]):
+            raise Unsure  # results of operations on the same variables may be complementary
+        owners = [self._owned(x) for _, x in terms]
+        mixed = [self.moves.mixed(x) for _, x in terms]
+        for j, own in enumerate(owners):
+            for i in range(j):
+                if owners[i].isdisjoint(own):
+                    continue
+                pair = (terms[i], terms[j])
+                if mixed[i] or mixed[j]:
+                    if mixed[i] == mixed[j] or sum(mixed) > 1 or not all(map(self._tidy, pair)):
+                        raise Unsure
+                    places = [m.base for m in pair[mixed[j]][1].moved]
+                    if max(map(places.count, places)) > 2:
+                        raise Unsure
+                    if not self._apart([o for o, m in zip(owners, mixed) if not m]):
+                        raise Unsure
+                elif (pair[0][0] < 0) != (pair[1][0] < 0) or any(self.moves.bits(x) < 0 or self._opens(x) for _, x in pair):
+                    raise Unsure
+                elif any(self._doubled(a, b) for a in pair[0][1].moved for b in pair[1][1].moved):
+                    raise Unsure
+                elif any(abs(c) > 1 for c, _ in pair) and not all(self._quotient(m) for _, x in pair for m in x.moved):
+                    raise Unsure
+
+    def _owned(self, x: Cluster) -> frozenset[int]:
+        """Variables of a cluster; a base that no rule looks into from a sum is one."""
+        found: set[int] = set()
+        for m in x.moved:
+            base = self.moves.bases[m.base]
+            found |= base.variables if base.kind in ("variable", "sum") else {m.base}
+        return frozenset(found)
+
+    def _opens(self, x: Cluster) -> bool:
+        return any(self.moves.bases[m.base].kind == "sum" for m in x.moved)
+
+    def _tidy(self, term: tuple[int, Cluster]) -> bool:
+        """A positive term, its sums having each variable once."""
+        c, x = term
+        if c != 1 or self.moves.bits(x) < 0:
+            return False
+        for m in x.moved:
+            if m.base in self._inner:
+                if not self._once(self._inner[m.base][1].terms):
+                    return False
+        return True
+
+    def _once(self, terms: Terms) -> bool:
+        """Whether no variable is in two terms."""
+        return self._apart([self._owned(x) for _, x in terms])
+
+    @staticmethod
+    def _apart(sets: Sequence[frozenset[int]]) -> bool:
+        return len(frozenset().union(*sets)) == sum(map(len, sets))
+
+    def related(self, s: Sum) -> bool:
+        """Whether the result of an operation stands beside its own variables: an order between them may be known."""
+        for i, (_, x) in enumerate(s.terms):
+            if self._computed(x):
+                own = self.moves.variables(x)
+                if any(j != i and not own.isdisjoint(self.moves.variables(y)) for j, (_, y) in enumerate(s.terms)):
+                    return True
+        return False
+
+    def _computed(self, x: Cluster) -> bool:
+        return any(self.moves.bases[m.base].kind not in ("variable", "sum") for m in x.moved)
+
+    def _doubled(self, a: Moved, b: Moved) -> bool:
+        """Whether two fields are a whole base, one part one place further."""
+        return a.base == b.base and abs(a.shift - b.shift) == 1 and self.moves.complete(a, b)
+
+    def _quotient(self, m: Moved) -> bool:
+        """Whether an operand is a multiple of a quotient, no bit above being masked."""
+        return m.mask == self.moves.available(m) & -(m.mask & -m.mask)
+
+    def _absorbed(self, s: Sum) -> Sum | None:
+        """A sum whose constant a quotient takes in: ``(x + a) / 2^n + b`` is ``(x + a + 2^n*b) / 2^n``."""
+        for i, (c, x) in enumerate(s.terms if s.constant else ()):
+            if c != 1 or len(x.moved) != 1 or x.constant:
+                continue
+            m = x.moved[0]
+            if m.shift < 0 and m.mask == self.moves.available(m) and self.inside(m.base).constant:
+                whole = self.inside(m.base)
+                opened = self.opened(whole._replace(constant=whole.constant + (s.constant << -m.shift)))
+                rest = Sum(0, s.terms[:i] + s.terms[i + 1 :])
+                return self.add(rest, self.of(self.moves.moved(opened, m.shift)))
+        return None
 
     def _with(self, constant: int, terms: Terms) -> tuple[int, Term]:
         """The cheapest term with these terms, or with one factor taken out of some of them."""
@@ -262,8 +388,9 @@ class Sums:
         c = abs(c)
         if c == 1:
             return self.moves.best(x)
-        if (bits := self.moves.bits(x)) & (bits - 1) == 0:
-            raise Unsure  # a multiple of one bit is a choice of constants
+        if (bits := self.moves.bits(x)) & (bits - 1) == 0:  # a choice of constants
+            price, term = self.moves.best(self.moves.moved(x, -self.moves.low(x)))
+            return price + DEFAULT.op, ("select", term, c * bits, 0)
         by, price, term = self._unshifted(x)
         return price + DEFAULT.mul, ("mul", term, c << by)
 
@@ -291,17 +418,19 @@ class Sums:
         elif constant:
             out, constant, price = constant, 0, price + 1
         else:
-            c, x = terms[0]
-            before = self._price(c, x)
-            by, cheapest, term = self._unshifted(x)
-            out = ("mul", term, c << by)
-            minus.pop(0)
-            price += cheapest + DEFAULT.times(c << by) - before
+            more, i, out = min(self._negative(i, c, x) for i, (c, x) in enumerate(terms))
+            price += more
+            del minus[i]
         for m in minus:
             out = ("sub", out, m)
         if constant:
             out, price = _plus(out, constant), price + 1
         return price, out
+
+    def _negative(self, i: int, c: int, x: Cluster) -> tuple[int, int, Term]:
+        """What a negative term costs more than without its sign, its place, and its term."""
+        by, cheapest, term = self._unshifted(x)
+        return cheapest + DEFAULT.times(c << by) - self._price(c, x), i, ("mul", term, c << by)
 
     def _factors(self, terms: Terms) -> Iterable[int]:
         found = set()
