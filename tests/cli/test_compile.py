@@ -17,11 +17,12 @@ GEMM = (EXAMPLES / "gemm_single_tile.py").read_text()
 
 @pytest.mark.parametrize("name", ["gemm_single_tile", "scale"])
 def test_examples_compile(name, tmp_path, capsys, monkeypatch):
-    ptx, report = tmp_path / "k.ptx", tmp_path / "r.json"
-    arguments = ("compile", str(EXAMPLES / f"{name}.py"), "-o", str(ptx), "--report", str(report))
+    ptx, report, html = tmp_path / "k.ptx", tmp_path / "r.json", tmp_path / "r.html"
+    arguments = ("compile", str(EXAMPLES / f"{name}.py"), "-o", str(ptx), "--report", str(report), "--html", str(html))
     code, out, err = run(capsys, monkeypatch, *arguments)
     assert code == 0, err
     data = json.loads(report.read_text())
+    assert all(call["lowering"] in html.read_text() for call in data["calls"])
     assert data["ptx_instructions"] > 0 and "index expressions" in out
     assert all(c["equation"]["status"] == "equal" for c in data["calls"])
     assert all(e["cost_after"] <= e["cost_before"] and e["validated_by"] for e in data["expressions"])

@@ -41,6 +41,7 @@ def compile_command(
     target: Annotated[str, typer.Option(help="architecture to compile for")] = "sm_100a",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="where to write the PTX")] = None,
     report: Annotated[Path | None, typer.Option(help="where to write the report as JSON")] = None,
+    html: Annotated[Path | None, typer.Option(help="where to write the report as an HTML page")] = None,
     no_ptxas: Annotated[bool, typer.Option("--no-ptxas", help="don't assemble the PTX")] = False,
     explain: Annotated[bool, typer.Option(help="every candidate of every call, and why others were ruled out")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the report as JSON")] = False,
@@ -65,6 +66,10 @@ def compile_command(
     write_text(path.with_suffix(".json"), kernel.launch.dumps())
     if report is not None:
         write_text(report, json.dumps(data, indent=2))
+    if html is not None:
+        from ..lower.report_page import page
+
+        write_text(html, page(data))
     for note in kernel.warnings:
         stderr().print(f"[yellow]warning:[/] {note}", soft_wrap=True)
     if as_json:

@@ -74,13 +74,15 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A program a call can become: the variant, its parameters and price."""
+    """A program a call can become: the variant, its parameters and price; ``shares``: what it may have in common with other
+    calls (a key) and the cycles that this costs the kernel once."""
 
     variant: str
     rule: str
     node: str
     values: tuple[int, ...]
     price: Price
+    shares: tuple[tuple[Hashable, float], ...] = ()
 
     @property
     def cycles(self) -> float:
@@ -213,23 +215,25 @@ def choose(contexts: Sequence[CallContext], without: frozenset[str] = frozenset(
     legal = [_candidates(c, found.get(c.index, []), rejected[c.index]) for c in contexts]
     legal = [[k for k in ks if k.node not in without] or ks for ks in legal]
     return [
-        Choice(c, ks[k], tuple(ks), rejected[c.index]) for c, ks, k in zip(contexts, legal, _select(contexts, legal))
+        Choice(c, ks[k], tuple(ks), rejected[c.index]) for c, ks, k in zip(contexts, legal, _select(legal))
     ]
 
 
-def _select(contexts: Sequence[CallContext], legal: Sequence[Sequence[Candidate]]) -> list[int]:
+def _select(legal: Sequence[Sequence[Candidate]]) -> list[int]:
     """The candidate to take for each call: the least sum over the kernel, what calls have in common being paid once."""
-    shared: dict[Hashable, float] = {}
-    options = []
-    for c, candidates in zip(contexts, legal):
-        of_call = []
-        for k in candidates:
-            shares = VARIANTS[k.node].shares
-            found = shares(c, k.values) if shares is not None else {}
-            shared.update(found)
-            of_call.append(Option(k.cycles, frozenset(found)))
-        options.append(of_call)
-    return select(options, shared)
+    return select(*options_of(legal))
+
+
+def options_of(legal: Sequence[Sequence[Candidate]]) -> tuple[list[list[Option]], dict[Hashable, float]]:
+    """The candidates of calls as :func:`select` wants them, and the price of what they share."""
+    shared = {key: cycles for candidates in legal for k in candidates for key, cycles in k.shares}
+    options = [[Option(k.cycles, frozenset(key for key, _ in k.shares)) for k in candidates] for candidates in legal]
+    return options, shared
+
+
+def _shares(c: CallContext, node: str, values: tuple[int, ...]) -> tuple[tuple[Hashable, float], ...]:
+    found = VARIANTS[node].shares
+    return tuple(found(c, values).items()) if found is not None else ()
 
 
 def applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
@@ -278,7 +282,7 @@ def _candidates(
     """The legal candidates of a call, cheapest first; raises NoCandidate if there is none."""
     allowed = {p.node: p for p in applicable(c, lowering_rules())}
     candidates = [
-        Candidate(allowed[op].variant, allowed[op].rule.name, op, values, VARIANTS[op].price(c, values))
+        Candidate(allowed[op].variant, allowed[op].rule.name, op, values, VARIANTS[op].price(c, values), _shares(c, op, values))
         for op, values in nodes
         if op in allowed
     ]

@@ -64,18 +64,22 @@ class Price:
 
     def cycles(self, machine: Machine = B200) -> float:
         """Cycles with every resource but issue slots overlapped badly: their sum.  Registers break ties only."""
+        return sum(self.split(machine).values())
+
+    def split(self, machine: Machine = B200) -> dict[str, float]:
+        """The cycles by resource; see :meth:`cycles`."""
         rounds = -(-self.warps // machine.subpartitions)
-        return (
-            self.issue * rounds / machine.issue
-            + self.wavefronts
-            + self.sectors * machine.sector_bytes / machine.l2_bytes
-            + self.tmem / machine.tmem_bytes
-            + self.tensor
-            + self.converts * rounds / machine.convert
-            + self.special * rounds / machine.special
-            + self.barriers / machine.barrier
-            + self.registers / 1024
-        )
+        return {
+            "issue": self.issue * rounds / machine.issue,
+            "wavefronts": self.wavefronts,
+            "sectors": self.sectors * machine.sector_bytes / machine.l2_bytes,
+            "tmem": self.tmem / machine.tmem_bytes,
+            "tensor": self.tensor,
+            "converts": self.converts * rounds / machine.convert,
+            "special": self.special * rounds / machine.special,
+            "barriers": self.barriers / machine.barrier,
+            "registers": self.registers / 1024,
+        }
 
     def by_resource(self) -> dict[str, float]:
         """The non-zero entries, for reports."""

@@ -35,7 +35,7 @@ def select(calls: Sequence[Sequence[Option]], shared: Mapping[Hashable, float]) 
     """
     chosen = [min(range(len(options)), key=lambda k: (_alone(options[k], shared), k)) for options in calls]
     found: Sequence[int]
-    for group in _groups(calls):
+    for group in groups(calls):
         if prod(len(calls[c]) for c in group) <= FEW:
             found = min(product(*(range(len(calls[c])) for c in group)), key=lambda ks: (_total(calls, group, ks, shared), ks))
         else:
@@ -62,8 +62,8 @@ def _total(
     return round(cost / TOLERANCE) * TOLERANCE
 
 
-def _groups(calls: Sequence[Sequence[Option]]) -> list[list[int]]:
-    """Calls that could share something with each other, where there is a choice."""
+def groups(calls: Sequence[Sequence[Option]], choice: bool = True) -> list[list[int]]:
+    """Calls that could share something with each other; only groups where there is a choice, unless that is off."""
     parent = list(range(len(calls)))
 
     def find(c: int) -> int:
@@ -82,7 +82,7 @@ def _groups(calls: Sequence[Sequence[Option]]) -> list[list[int]]:
     found: dict[int, list[int]] = {}
     for c in range(len(calls)):
         found.setdefault(find(c), []).append(c)
-    return [g for g in found.values() if len(g) > 1 and any(len(calls[c]) > 1 for c in g)]
+    return [g for g in found.values() if len(g) > 1 and (not choice or any(len(calls[c]) > 1 for c in g))]
 
 
 def _program(calls: Sequence[Sequence[Option]], group: Sequence[int], shared: Mapping[Hashable, float]) -> list[int]:
