@@ -13,6 +13,7 @@ from typing import Any
 from .. import ir
 from ..errors import InteropError, IRError
 from ..ir.stmt import FOR_KINDS
+from .tvm_instructions import INSTRUCTION, ORIGINAL
 from .tvm_reader import BIT_NODES, ITER_TYPES, SCOPE_BINDINGS, SCOPE_KINDS, pointer_type
 
 _BIT_KEYS = {f"tirx.{name}": node for node, name in BIT_NODES.items()}
@@ -76,6 +77,8 @@ class Writer:
         return self.prim(ty.dtype)
 
     def op(self, name: str) -> Any:
+        if ORIGINAL.get(name) in self.operators:
+            name = ORIGINAL[name]
         known = next((n for n in (name, name.replace("tirx.", "prim.", 1)) if n in self.operators), None)
         if known is None:
             raise InteropError(f"this TVM ({self.tvm.__version__}) has no operator '{name}'")
@@ -148,6 +151,8 @@ def _write_call(w: Writer, c: ir.Call) -> Any:
     if c.op.name in _BIT_KEYS and f"prim.{_BIT_KEYS[c.op.name]}" in w.keys:
         fields = dict(zip("ab", w.write(c.args)))
         return w.make(f"prim.{_BIT_KEYS[c.op.name]}", ty=w.prim(c.dtype), span=None, **fields)
+    if c.op.name == INSTRUCTION:
+        return w.call(w.prim("void"), f"tirx.ptx.{c.args[0].value}", w.write(c.args[2:]))
     ty = w.type(stored or pointer_type(c)) if c.dtype == "handle" else w.prim(c.dtype)
     made = w.make("ir.DictAttrs", **w.write(attrs)) if attrs else None
     return w.call(ty, c.op.name, w.write(c.args), made, [w.type(t) for t in ty_args])

@@ -13,6 +13,7 @@ from .. import ir
 from ..errors import InteropError, IRError
 from ..ir.stmt import FOR_KINDS
 from . import tvm_objects as obj
+from .tvm_instructions import RENAMED, is_instruction, read_instruction
 from .tvm_reader import (
     BIT_NODES,
     ITER_TYPES,
@@ -64,6 +65,9 @@ def _read_call(reader: Reader, value: Any) -> Any:
         return ir.BufferLoad(
             reader.buffer(buffer), reader.read(indices), reader.read(predicate), span=reader.span(value)
         )  # fmt: skip
+    if is_instruction(value, name):
+        return read_instruction(name, reader.read(value.args), reader.span(value))
+    name = RENAMED.get(name, name)
     if not ir.Op.exists(name):
         return reader.opaque(value, f"the operator '{name}' is not known")
     attrs = read_attrs(reader, value.attrs)
