@@ -17,8 +17,8 @@ _PREFIX = "tirx.ptx."
 #: Mnemonics of more than one word that names of operators begin with; the others are the name's first word.
 _LONG = tuple(sorted((
     "multimem.st.async", "multimem.ld_reduce", "multimem.red.async", "multimem.red", "multimem.st", "multimem.cp", "st.bulk",
-    "st.async", "tensormap.replace", "tensormap.cp_fenceproxy", "cvt.pack", "shfl.sync", "vote.sync", "elect.sync", "redux.sync",
-    "red.async"), key=len, reverse=True))  # fmt: skip
+    "st.async", "tensormap.replace", "tensormap.cp_fenceproxy", "cvt.pack", "shfl.sync", "vote.sync", "elect.sync",
+    "redux.sync", "red.async"), key=len, reverse=True))  # fmt: skip
 _SHORT = {"max3": "max", "min3": "min"}
 #: Operators of 0.27 that 0.26 has under other names, with the same operands.
 RENAMED = {

@@ -122,6 +122,10 @@ class IndexScope:
             from .functor import substitute
 
             return self._term(substitute(e.body, {e.var: e.value}))
+        if isinstance(e, Call) and e.op.name in ("tirx.shift_left", "tirx.shift_right") and self.bounds is not None:
+            count = self._term(e.args[1])
+            if self.bounds(count, self.ranges)[1] >= dt.bits(e.dtype):
+                return self.name(e)  # by how much isn't known, so neither is what the result can be
         if isinstance(e, Call) and e.op.name in _CALLS:
             first = self.exact if e.op.name == "tirx.shift_right" else self._term
             if "shift" not in e.op.name:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import LoweringError
-from ..ir import Buffer, Expr, PrimFunc, Var, post_order_visit
+from ..ir import Buffer, Cast, Expr, PrimFunc, Var, post_order_visit
 from ..ir import dtype as dt
+from ..ir.functor import ExprMutator
 from ..ir.index import Term
 from ..ir.index_ir import IndexScope, dtype_range
 from .scope import bounds
@@ -48,15 +49,24 @@ class HostValues:
         """A size as a term over the names of what the host passes.  Raises LoweringError if something else is in it."""
         if isinstance(e, int):
             return e
+        plain: Expr = _WithoutCasts().visit(e)  # what is passed fits the type that the kernel has for it
         scope = IndexScope(bounds)
         for var, limits in self.ranges.items():
             if scope.name(var, limits) != var.name:
                 raise LoweringError(f"two sizes that the host passes are called '{var.name}'")
-        term = scope.term(e)
+        term = scope.term(plain)
         strange = [n for n, source in scope.sources.items() if source not in self.ranges]
         if strange:
             raise LoweringError(f"{what} depends on '{strange[0]}', which isn't known when the kernel is launched")
         return term
+
+
+class _WithoutCasts(ExprMutator):
+    """Conversions between integers taken out."""
+
+    def visit_cast(self, value: Cast) -> Expr:
+        inner: Expr = self.visit(value.value)
+        return inner if dt.kind(inner.dtype) in ("int", "uint") and dt.kind(value.dtype) in ("int", "uint") else value
 
 
 def host_values(func: PrimFunc) -> HostValues:

@@ -37,6 +37,7 @@ from ..ir import (
     ScopeIdDefStmt,
     SeqStmt,
     Stmt,
+    TensorMapType,
     TilePrimitiveCall,
     Var,
     While,
@@ -48,6 +49,7 @@ from ..ir import dtype as dt
 from ..ir.index_ir import IndexScope, dtype_range
 from ..ir.node import replace as replace_node
 from ..prove.validate import validate
+from ..ptx.tensormap import TensorMap
 from .checks.barriers import Sync
 from .checks.bounds import check_element
 from .code.atomics import ATOMICS, atomic_of, check_places, is_atomic, program_of_atomic
@@ -56,6 +58,7 @@ from .code.snapshots import replace_reads
 from .context import CallContext, call_context
 from .expand import expand
 from .intrinsics.build import lower_call
+from .intrinsics.host_maps import encoded_map, encodes_map
 from .intrinsics.places import Places, in_space
 from .program import (
     Block,
@@ -117,6 +120,7 @@ class Lowerer:
         self.scalars = Scalars(func, launch)
         self.syncs: list[Sync] = []
         self.notes: list[str] = []
+        self.tensor_maps: dict[Var, TensorMap] = {}
         self.atomics = has_atomics(func.body)
         self.returned: list[Active] = []  # the threads at each return statement so far
 
@@ -272,6 +276,8 @@ class Lowerer:
 
     def bind(self, s: Bind, place: Place) -> list[Node]:
         value = self.resolve(s.value, place)
+        if isinstance(s.var.ty, TensorMapType):
+            return []
         if s.value.dtype == "handle" and s.var not in self.storage.roots:
             # What an address is made of is read now; the address itself stands wherever its name does.
             place.environment[s.var] = replace_reads(value, lambda read: self._read_now(read, place))
@@ -335,6 +341,10 @@ class Lowerer:
             return self._atomic(substitute(call, place.environment), place, None)
         resolved = self.resolve(call, place)
         assert isinstance(resolved, Call)
+        if encodes_map(call):
+            var, made = encoded_map(call, self.launch.host, self.storage)
+            self.tensor_maps[var] = made
+            return []
         if call.op.name in PARITY_WAITS:
             return [self._wait(resolved, place)]
         if call.op.name in _ALL_ARRIVE:
@@ -360,8 +370,9 @@ class Lowerer:
     def _places(self, place: Place) -> Places:
         """What is known of addresses here."""
         return Places(
-            lambda load: self.memory(load, place), self.storage.roots.get, lambda root: self._reached(root, place)
-        )
+            lambda load: self.memory(load, place), self.storage.roots.get, lambda root: self._reached(root, place),
+            self.tensor_maps.get,
+        )  # fmt: skip
 
     def _check_mask(self, call: Call) -> None:
         """A constant mask of CTAs must name CTAs of the cluster."""

@@ -149,6 +149,7 @@ class _Collect(StmtVisitor):
     def __init__(self) -> None:
         self.allocated: list[tuple[Buffer, Span | None]] = []
         self.views: list[tuple[Buffer, Span | None]] = []
+        self.pointers: dict[Var, Expr] = {}
         self.bound: dict[Var, Expr] = {}
         self.dynamic_bytes = 0
 
@@ -157,6 +158,8 @@ class _Collect(StmtVisitor):
 
     def visit_decl_buffer(self, value: DeclBuffer) -> None:
         self.views.append((value.buffer, value.span))
+        if isinstance(value.data, Call):
+            self.pointers[value.buffer.data] = value.data
 
     def visit_bind(self, value: Bind) -> None:
         self.bound[value.var] = value.value
@@ -213,7 +216,8 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
             if buffer.scope == "tmem":
                 storage.roots[buffer.data] = _tmem_root(buffer, span)
             else:
-                storage.roots[buffer.data] = _cluster_root(buffer, storage, collect.bound.get(buffer.data), span)
+                value = collect.pointers.get(buffer.data, collect.bound.get(buffer.data))
+                storage.roots[buffer.data] = _part_of(buffer, storage, value) or _cluster_root(buffer, storage, value, span)
     if limit is not None:
         for buffer, span in collect.views:
             _check_view(buffer, storage.roots[buffer.data], span)
@@ -267,6 +271,22 @@ def at_rank(root: Root, rank: Expr, offset: int = 0) -> Root:
     """What lies ``offset`` bytes into a shared root, in CTA ``rank`` of the cluster."""
     align = math.gcd(root.align, offset) if offset else root.align
     return replace(root, space="cluster", offset=root.offset + offset, align=align, size=root.size - offset, address=rank)
+
+
+def _part_of(buffer: Buffer, storage: Storage, value: Expr | None) -> Root | None:
+    """The storage that begins at the address of an element of a shared buffer, or None if the view has no such address."""
+    while isinstance(value, Call) and value.op.name == "tirx.reinterpret":
+        value = value.args[0]
+    if not isinstance(value, Call) or value.op.name != "tirx.address_of" or not isinstance(value.args[0], BufferLoad):
+        return None
+    load = value.args[0]
+    root = storage.roots.get(load.buffer.data)
+    offset = storage.byte_offset(load.buffer, load.indices)
+    if root is None or root.space != "shared" or not isinstance(offset, IntImm):
+        return None
+    align = math.gcd(root.align, offset.value) if offset.value else root.align
+    size = max(0, root.size - offset.value)
+    return replace(root, name=buffer.name or root.name, offset=root.offset + offset.value, align=align, size=size)
 
 
 def _cluster_root(buffer: Buffer, storage: Storage, value: Expr | None, span: Span | None) -> Root:

@@ -273,7 +273,8 @@ class Emitter:
             return self.memory(o)
         if isinstance(o, Box):
             coords = [self.index(Index(e)) for e in o.coords]
-            return tensor(self.tensor_map(self.maps[o.map]), coords)
+            where = self.tensor_map(self.maps[o.map])
+            return tensor(where, coords) if coords else Address(where)
         if isinstance(o, Value):
             return self.values.typed(o)
         if isinstance(o, Piece):
@@ -362,7 +363,7 @@ class Emitter:
                 return Address(self.shared, constant)
             anchor, mask, beyond = swizzled(moving, self.indices.scope.ranges)
             whole: Term = ("add", self._own(), anchor)
-            register = self.terms.value(("xor", whole, mask) if mask else whole, 32)
+            register = self.terms.wrapped(("xor", whole, mask) if mask else whole, 32)
             assert isinstance(register, Reg)
             return Address(register, constant + beyond)
         if m.root.space == "cluster":
@@ -370,7 +371,7 @@ class Emitter:
             moving, constant = self.terms.split(offset)
             base = self._peer(self.indices.term(m.root.address))
             if moving != 0:
-                base = self.k.op("add.s32", base, self.terms.value(moving, 32))
+                base = self.k.op("add.s32", base, self.terms.wrapped(moving, 32))
             return Address(base, constant + m.root.offset)
         if m.root.space == "global":
             return self.terms.wide_address(self.pointer(m.root), m.root.name, offset)

@@ -153,6 +153,10 @@ class TermCode:
             return register
         return self._convert(term, register, bits)
 
+    def wrapped(self, term: Term, bits: int) -> Reg | Imm:
+        """The value in ``bits`` bits, modulo 2^bits where nothing says that it fits."""
+        return self.value(term, bits) if self.fits(term, bits) else self.low_bits(term, bits)
+
     def low_bits(self, term: Term, bits: int) -> Reg:
         """The value modulo 2^bits, of a term that needn't fit."""
         if not self._is_exact_modulo(term):
@@ -416,6 +420,8 @@ class TermCode:
         return Address(found, constant)
 
     def _widen_add(self, base: Reg, moving: Term) -> Reg:
+        if not self._is_exact_modulo(moving):
+            return self.k.op("add.s64", base, self._modular(moving))
         if self.width(moving) == 32:
             sign = "u" if self.bounds(moving)[0] >= 0 else "s"
             if isinstance(moving, tuple) and moving[0] == "mul" and isinstance(moving[2], int) and 0 < moving[2] < 1 << 31:

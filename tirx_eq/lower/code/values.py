@@ -383,14 +383,16 @@ class ValueCode:
         self.k.emit("fence.proxy.async.shared::cta")
         return first
 
-    def intrinsic(self, e: Call) -> Reg:
-        """The value of a call that has a template."""
+    def _places(self) -> Places:
         storage = self.e.indices.storage
-        places = Places(
+        return Places(
             lambda load: Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices)), storage.roots.get
         )
+
+    def intrinsic(self, e: Call) -> Reg:
+        """The value of a call that has a template."""
         try:
-            block, result = lower_call(e, places)
+            block, result = lower_call(e, self._places())
         except TirxError as error:
             raise error.at(e.span) from None
         if result is None:
@@ -417,7 +419,17 @@ class ValueCode:
         if name == "tirx.ptx.clc_query_cancel":
             return self.taken_over(e)
         if name == "tirx.reinterpret":
-            return self.register(e.args[0])
+            held = self.register(e.args[0])
+            return held if held.type == "pred" else self.fit(held, f"b{max(16, dt.storage_bits(e.dtype))}", e.dtype)
+        if name in ("tirx.shift_left", "tirx.shift_right"):
+            bits = 64 if dt.bits(e.dtype) == 64 else 32
+            held, count = (self.register(a) for a in e.args)
+            kind = "shl.b" if name == "tirx.shift_left" else f"shr.{'u' if dt.kind(e.dtype) == 'uint' else 's'}"
+            return self.k.op(f"{kind}{bits}", self.fit(held, f"b{bits}", e.dtype), self.fit(count, "b32", e.args[1].dtype))
+        if name == "tirx.isnullptr":
+            return self.k.op("setp.eq.s64", self.register(e.args[0]), 0)
+        if e.dtype == "handle" and isinstance(place := self._places().locate(e), Memory):
+            return self.e.number(place, 64)
         if (found := self._function(name.removeprefix("tirx."), e)) is not None:
             return found
         raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)

@@ -15,7 +15,7 @@ from ...ptx.syntax import TYPE_BITS, Match
 from ...ptx.syntax import Operand as Spec
 from ...ptx.table import matches
 from ...ptx.table.counts import COUNTS
-from ..program import AddressOf, At, Instruction, Kept, MapAt, Memory, Node, Operand, Special, Store, Temp, Value, Word
+from ..program import AddressOf, At, Box, Instruction, Kept, MapAt, Memory, Node, Operand, Special, Store, Temp, Value, Word
 from .places import Places, as_number, in_space, is_tensor_map, piece, shifted
 
 
@@ -68,6 +68,12 @@ class Assembly:
             groups = _grouped(match, given)
             if groups is not None and all(self._plausible(match, s, m) for s, m in groups):
                 return match, groups
+        if given and not isinstance(given[0].what, Kept):
+            sunk = [Given(Kept()), *given]  # a result that is left out altogether
+            for match in found:
+                groups = _grouped(match, sunk)
+                if groups is not None and all(self._plausible(match, s, m) for s, m in groups):
+                    return match, groups
         shapes = "; or ".join(", ".join(s.name for s in m.instruction.operands) for m in found)
         raise LoweringError(f"'{self.what}': {opcode} doesn't take these {len(given)} operands (it takes {shapes})")
 
@@ -105,7 +111,7 @@ class Assembly:
         if spec.kind == "tensor":
             at = members[0].what
             coords = tuple(m.what if isinstance(m.what, Expr) else IntImm("int32", int(m.what)) for m in members[1:])
-            return MapAt(_map_address(at), coords)
+            return self._in_map(_map_address(at), coords)
         if spec.kind == "pair":
             return tuple(self._scalar(match, spec, t, m) for t, m in zip((type_, "pred"), members))
         if length(match, spec):
@@ -129,6 +135,10 @@ class Assembly:
             who = f"argument '{one.name}' of '{self.what}'" if one.name else f"an operand of '{self.what}'"
             raise LoweringError(f"{who}: {error.message}", hint=error.hint) from None
 
+    def _in_map(self, at: Expr, coords: tuple[Expr, ...]) -> Operand:
+        known = self.places.tensor_map(at) if isinstance(at, Var) else None
+        return MapAt(at, coords) if known is None else Box(known, coords)
+
     def _register(self, named: Register, type_: str) -> Temp:
         if named.name not in self.temps:
             self.temps[named.name] = Temp(register_class(named.type or type_))
@@ -138,7 +148,7 @@ class Assembly:
         if isinstance(one.what, Register):
             return At(self.temps[one.what.name], one.offset)
         if isinstance(one.what, (Var, Call)) and is_tensor_map(_map_address(one.what)):
-            return MapAt(_map_address(one.what), ())
+            return self._in_map(_map_address(one.what), ())
         if one.rank is not None:
             found: Memory | Expr = self.places.at_rank(one.what, one.rank)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import LoweringError
 from ...ir import BufferLoad, Call, Cast, Expr, IntImm, TensorMapType, Var, const
 from ...ir import dtype as dt
+from ...ptx.tensormap import TensorMap
 from ..program import AddressOf, Generic, Memory, Operand, Piece, Pointer
 from ..storage import Root, at_rank
 
@@ -23,12 +24,13 @@ class Places:
     """What the compiler knows of addresses where a call stands.
 
     ``memory`` is the place of an element; ``root`` the storage whose pointer a variable is, or None; ``reach`` checks the rank
-    in the address of a cluster root.
+    in the address of a cluster root; ``tensor_map`` is what the function's host part said of a variable.
     """
 
     memory: Callable[[BufferLoad], Memory]
     root: Callable[[Var], Root | None]
     reach: Callable[[Root], Root] = lambda root: root
+    tensor_map: Callable[[Var], TensorMap | None] = lambda var: None
 
     def locate(self, e: Any) -> Memory | Expr:
         """The place that an address names, or the expression of its number."""

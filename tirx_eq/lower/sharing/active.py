@@ -146,7 +146,7 @@ def thread_points(launch: Launch, registers: dict[str, str]) -> dict[str, np.nda
 def is_elect(condition: Expr) -> bool:
     """Whether a condition is ``elect_sync()``, bare or compared with zero/one by the script's truth conversion."""
     while not isinstance(condition, Call):
-        inner = getattr(condition, "value", None) or getattr(condition, "a", None)
+        inner = getattr(condition, "value", getattr(condition, "a", None))
         if not isinstance(inner, Expr):
             return False
         condition = inner
