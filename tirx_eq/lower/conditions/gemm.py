@@ -284,10 +284,8 @@ def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
     lbo, sbo = _distances(address, major, mode, o.bits)
     if sbo <= 0 or lbo <= 0 or sbo % 16 or lbo % 16:
         return f"the distances between its parts ({lbo} and {sbo} bytes) are not multiples of 16"
-    scope = c.scope_with()
-    tile = c.term(o.byte_offset(0) + o.root.offset, scope)
-    if validate(("mod", tile, mode.pattern), 0, scope.ranges).status != "equal":
-        return f"'{o.name}' may begin off the {mode.pattern}-byte boundary"
+    if (reason := begins_in_a_row(c, o, mode, int(address[0, 0]), major)) is not None:
+        return reason
     found = []
     row, k = np.meshgrid(np.arange(rows), np.arange(kind.k), indexing="ij")
     for step in range(0, depth, kind.k):
@@ -306,6 +304,30 @@ def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
             )
         found.append(KSlice(descriptor, o.byte_offset(step if major == "K" else step * rows) + o.root.offset))
     return found
+
+
+def begins_in_a_row(c: CallContext, o: Operand, mode: SwizzleMode, lowest: int, major: str) -> str | None:
+    """None if a matrix begins in the first row of a swizzle pattern, wherever along it; ``lowest``: the first element's byte.
+
+    A descriptor's address is added to offsets before the swizzle (PTX ISA 9.7.16.4), so K-major slices may begin at any 16
+    bytes of the row: that is how K advances.  Where a row begins at different places they are multiples of the 32 bytes of
+    a slice.  In another row the ISA asks for a base offset, which tells where the pattern begins, not which row is first.
+    """
+    scope = c.scope_with()
+    tile = c.term(o.byte_offset(0) + o.root.offset, scope)
+    within = lowest % mode.pattern
+    if validate(("mod", tile, mode.pattern), within, scope.ranges).status == "equal":
+        if within < max(16, mode.span):
+            return None
+        return (
+            f"'{o.name}' begins in row {within // mode.span} of a swizzle pattern's {mode.rows}; a descriptor can tell where "
+            "patterns begin (base offset), not in which row a matrix does"
+        )
+    span = ("mod", tile, mode.span) if mode.span else 0
+    along = major == "K" and validate(("mod", tile, 32), 0, scope.ranges).status == "equal"
+    if along and validate(("mod", tile, mode.pattern), span, scope.ranges).status == "equal":
+        return None
+    return f"'{o.name}' may begin off the {mode.pattern}-byte boundary"
 
 
 def _distances(address: np.ndarray, major: str, mode: SwizzleMode, bits: int) -> tuple[int, int]:

@@ -22,6 +22,8 @@ from .registry import OPTIONS, coordinate, holds, holds_at, in_space, regions
 
 #: cp.async moves 4, 8 or 16 bytes per thread (PTX ISA 9.7.9.25).
 OPTIONS["cp.async bytes"] = lambda c: [w for w in (16, 8, 4) if all(w * 8 >= o.bits for o in regions(c))]
+#: Where a box may begin in shared memory (PTX ISA 9.7.9.27: 128 bytes).
+BOX_ALIGN = 128
 OPTIONS["tensor-map swizzle"] = lambda c: [SWIZZLES[s].tensor_map_code for s in ("128B", "64B", "32B", "none")]
 
 #: dtype -> element type of a tensor map.
@@ -35,11 +37,15 @@ MAX_EXTENT = 1 << 32  # of a tensor map
 
 @dataclass(frozen=True)
 class TensorCopy:
-    """One tensor copy: a box of ``map`` at ``coords`` (innermost first), and the box's first byte in shared memory."""
+    """One tensor copy: a box of ``map`` at ``coords`` (innermost first), and its address in shared memory.
+
+    ``lowest``: that address in the shared block, before the swizzle, with every variable at its lowest.
+    """
 
     map: TensorMap
     coords: tuple[Expr, ...]
     shared: Expr
+    lowest: int
 
 
 @holds("the target has tensor copies")
@@ -177,9 +183,11 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
     box = box_bit // 8
     copies = []
     for k in range(columns):
-        start = int(address[0, k, 0])
-        if start % made.shared_alignment:
-            return f"the box at column {k * made.box[0]} begins at byte {start}, not a multiple of {made.shared_alignment}"
+        # The copy engine adds offsets to the box's address and swizzles the sums, so a box may begin within a pattern.
+        first_byte = int(address[0, k, 0])
+        start = mode.apply(first_byte)
+        if start % BOX_ALIGN:
+            return f"the box at column {k * made.box[0]} begins at byte {start}, not a multiple of {BOX_ALIGN}"
         bad = np.argwhere((mode.apply(start + box) != address[:, k]) | (within[:, k] != box_bit % 8))  # type: ignore[arg-type]
         if len(bad):
             i, j = (int(v) for v in bad[0])
@@ -190,7 +198,7 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
         first = k * made.box[0]
         lows = [r.min for r in source.region.region]
         lows[-1] = lows[-1] + first
-        copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first)))
+        copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first) + (start - first_byte), start))
     return copies
 
 
@@ -207,6 +215,6 @@ def _boxes(c: CallContext, code: int) -> str | None:
             return f"a box may begin at an element along the last dimension that is not a multiple of {unit}"
         align = copy.map.shared_alignment
         term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
-        if validate(term, 0, scope.ranges).status != "equal":
-            return f"a box of '{shared.buffer.name}' may begin off the {align}-byte boundary that its swizzle needs"
+        if validate(term, copy.lowest % align, scope.ranges).status != "equal":
+            return f"a box of '{shared.buffer.name}' may begin at different places within the {align} bytes of its swizzle"
     return None

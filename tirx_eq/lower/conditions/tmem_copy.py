@@ -9,10 +9,10 @@ import numpy as np
 
 from ...errors import PtxError
 from ...ir import Expr
-from ...prove.validate import validate
 from ...ptx.descriptor import MatrixDescriptor, element_address
 from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ..context import CallContext, Operand
+from .gemm import begins_in_a_row
 from .registry import OPTIONS, holds_at
 from .tmem_place import fixed
 
@@ -129,10 +129,8 @@ def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep
             return f"row {i}, byte {(first + j) * size} is at {int(part[i, j])}, the descriptor reads {int(wanted[i, j])}"
         start = source.byte_offset(int(found.element[0, first])) + source.root.offset
         steps.append(CopyStep(descriptor, start, (found.first_byte + first * size) // 4))
-    scope = c.scope_with()
-    tile = c.term(source.byte_offset(int(found.element[0, 0])) + source.root.offset, scope)
-    if validate(("mod", tile, mode.pattern), 0, scope.ranges).status != "equal":
-        return f"'{source.name}' may begin off the {mode.pattern}-byte boundary"
+    if (reason := begins_in_a_row(c, source, mode, int(address[0, 0]), "K")) is not None:
+        return reason
     return steps
 
 

@@ -9,6 +9,7 @@ from ...ir import const
 from ..conditions.cluster import barrier_of
 from ..conditions.tensor_copy import TensorCopy, global_and_shared, tensor_copies
 from ..context import CallContext
+from ..equations.cluster import shared_load_equation
 from ..machine import Price
 from ..program import Block, Box, If, Memory, Node, instruction
 from .base import Variant
@@ -98,7 +99,7 @@ def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 ASYNC_COPIES = (
     Variant("AsyncCopy", ("bytes",), price_async_copy, emit_async_copy, ("vec_len",)),
     by_one_thread(Variant("TensorLoad", ("swizzle",), price_tensor_copy, emit_tensor_load, ("mbar", "cta_group", "oob"),
-                          shares=tensor_maps_of)),
+                          equation=shared_load_equation, shares=tensor_maps_of)),
     by_one_thread(Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group", "oob"),
                           shares=tensor_maps_of)),
 )  # fmt: skip
