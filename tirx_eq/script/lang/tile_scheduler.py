@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import IRError
-from ...ir import Expr
+from ...ir import EQ, Expr, const
 from ..buffers import local_scalar
-from ..math import truncdiv
+from ..math import select, truncdiv
 from ..meta import meta_class
 from .emission import if_else, let, store
 
@@ -44,6 +43,9 @@ class ClusterPersistentScheduler2D(BaseTileScheduler):
 
     Within a group tiles go down the rows first, then along the columns, so that neighbours share operands in the L2
     cache.  ``num_m_tiles`` may be an expression; a last group has fewer rows.
+
+    ``serpentine``: in square blocks of ``l2_group_size`` tiles instead, row by row within a block; columns of blocks are
+    passed downwards and upwards in turn.  What no block covers comes last: the columns on the right, then the rows below.
     """
 
     def __init__(
@@ -51,8 +53,7 @@ class ClusterPersistentScheduler2D(BaseTileScheduler):
         cluster_m: int = 1, cluster_n: int = 1, serpentine: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(prefix)
-        if serpentine:
-            raise IRError("ClusterPersistentScheduler2D: serpentine order is not available here")
+        self._serpentine = serpentine
         self.tile_count = local_scalar("int32")
         self.work_idx, self.tile_idx = self.linear_idx, self.tile_count
         self._clusters, self._group = num_clusters, l2_group_size
@@ -109,6 +110,9 @@ class ClusterPersistentScheduler2D(BaseTileScheduler):
         def nowhere() -> None:
             place(0, 0)
 
+        if self._serpentine:
+            self._in_blocks(tile, place, nowhere)
+            return
         full_known, tail_known = isinstance(self._full_groups, int), isinstance(self._tail_rows, int)
         no_full = full_known and self._full_groups == 0
         no_tail = tail_known and self._tail_rows == 0
@@ -117,6 +121,43 @@ class ClusterPersistentScheduler2D(BaseTileScheduler):
             return
         inside = (self._full_groups > 0) & (tile < self._full_groups * span)
         if_else(inside, in_full_group, nowhere if no_tail else lambda: if_else(self._tail_rows > 0, in_tail, nowhere))
+
+    def _in_blocks(self, tile: Any, place: Any, nowhere: Any) -> None:
+        """Emit the coordinates in serpentine order."""
+        side, columns = self._group, self._columns // self._group
+        rows: Any = self._full_groups
+        covered, right = rows * columns * side * side, self._columns - columns * side
+        strip = self._rows * right
+
+        def in_block() -> None:
+            block = let("block", tile // (side * side))
+            within = let("within_block", tile % (side * side))
+            column = let("block_col", block // rows)
+            down = let("block_row", block % rows)
+            row = select(EQ(column % 2, const(0, "int32")), down, rows - 1 - down)
+            place(row * side + within // side, column * side + within % side)
+
+        def at_the_right() -> None:
+            rest = let("rem", tile - covered)
+            place(rest // right, columns * side + rest % right)
+
+        def below() -> None:
+            rest = let("rem", tile - covered - strip)
+            place(rows * side + rest // (columns * side), rest % (columns * side))
+
+        def outside_blocks() -> None:
+            if right and columns:
+                if_else(tile < covered + strip, at_the_right, below_or_nowhere)
+            else:
+                (at_the_right if right else below_or_nowhere)()
+
+        def below_or_nowhere() -> None:
+            (nowhere if isinstance(self._tail_rows, int) and self._tail_rows == 0 else below)()
+
+        if not columns or (isinstance(rows, int) and rows == 0):
+            outside_blocks()
+        else:
+            if_else(tile < covered, in_block, outside_blocks)
 
 
 class FlashAttentionLinearScheduler(BaseTileScheduler):
@@ -144,3 +185,136 @@ class FlashAttentionLinearScheduler(BaseTileScheduler):
     def valid(self) -> Expr:  # type: ignore[override]
         """Whether there is a task left for this CTA."""
         return self.linear_idx < self._total
+
+
+class FlashAttentionLPTScheduler(BaseTileScheduler):
+    """(batch, head, block of queries), the longest tasks first: with a causal mask late blocks of queries see most keys.
+
+    ``l2_swizzle`` heads (of all batches, in order) take turns, so that they share keys in the L2 cache; a last group has
+    fewer.  With ``num_ctas`` persistent CTAs stride over the tasks; without, each CTA has one.
+    """
+
+    def __init__(
+        self, prefix: str, num_batches: int, num_heads: int, num_m_blocks: int, l2_swizzle: int, num_ctas: int | None = None
+    ) -> None:
+        super().__init__(prefix)
+        self._heads, self._blocks, self._swizzle, self._ctas = num_heads, num_m_blocks, l2_swizzle, num_ctas
+        self._all_heads = num_batches * num_heads
+        self._total = self._all_heads * num_m_blocks
+        self.batch_idx = local_scalar("int32")
+        self.head_idx = local_scalar("int32")
+        self.m_block_idx = local_scalar("int32")
+
+    def update_current_m_n_idx(self, linear_idx: Any) -> None:
+        """Emit batch, head and block of a linear index."""
+        group = let("head_group", linear_idx // (self._swizzle * self._blocks))
+        within = let("within_group", linear_idx % (self._swizzle * self._blocks))
+        rest = self._all_heads % self._swizzle or 1
+        full = group < self._all_heads // self._swizzle
+        block = select(full, within // self._swizzle, within // rest)
+        head = let("head", group * self._swizzle + select(full, within % self._swizzle, within % rest))
+        store(self.batch_idx, head // self._heads)
+        store(self.head_idx, head % self._heads)
+        store(self.m_block_idx, self._blocks - 1 - block)
+
+    def next_tile(self) -> None:  # type: ignore[override]
+        """Go to this CTA's next task."""
+        if self._ctas is None:
+            store(self.linear_idx, self._total)
+        else:
+            super().next_tile(self._ctas)
+
+    def valid(self) -> Expr:  # type: ignore[override]
+        """Whether there is a task left for this CTA."""
+        return self.linear_idx < self._total
+
+
+class GroupMajor3D(BaseTileScheduler):
+    """Tiles (m, n, k) in groups of ``group_rows`` rows: rows first, then columns, then k; ``m_tiles`` may be an expression.
+
+    ``next_tile`` goes ``step`` tiles further.  A last group has fewer rows.
+    """
+
+    def __init__(self, prefix: str, m_tiles: Any, n_tiles: int, k_tiles: int, group_rows: int, step: int = 1) -> None:
+        super().__init__(prefix)
+        self._rows, self._columns, self._depth, self._group, self._step = m_tiles, n_tiles, k_tiles, group_rows, step
+        self.tile_idx = local_scalar("int32")
+        self.k_idx = local_scalar("int32")
+
+    def update_current_m_n_idx(self, linear_idx: Any) -> None:
+        """Emit the coordinates of a linear index."""
+        size = self._group * self._columns * self._depth
+        known = isinstance(self._rows, int)
+        groups = self._rows // self._group if known else truncdiv(self._rows, self._group)
+        last = self._rows - groups * self._group
+
+        def place(first: Any, rows: Any, within: Any) -> None:
+            store(self.m_idx, first + within % rows)
+            store(self.n_idx, within // rows % self._columns)
+            store(self.k_idx, within // (rows * self._columns))
+
+        def in_full_group() -> None:
+            place(linear_idx // size * self._group, self._group, let("within_group", linear_idx % size))
+
+        def in_last_group() -> None:
+            place(groups * self._group, last, let("rem", linear_idx - groups * size))
+
+        def nowhere() -> None:
+            place(0, 1, const(0, "int32"))
+
+        def outside() -> None:
+            if_else(last > 0, in_last_group, nowhere)
+
+        if_else(groups > 0 and linear_idx < groups * size if known else linear_idx < groups * size, in_full_group, outside)
+
+    def init(self, linear_init: Any) -> None:
+        """Start at a linear index."""
+        store(self.tile_idx, 0)
+        super().init(linear_init)
+
+    def next_tile(self) -> None:  # type: ignore[override]
+        """Go ``step`` tiles further."""
+        self.next_tile_stride(self._step)
+
+    def next_tile_stride(self, stride: Any) -> None:
+        """Go ``stride`` tiles further."""
+        store(self.tile_idx, self.tile_idx + 1)
+        super().next_tile(stride)
+
+    def valid(self) -> Expr:  # type: ignore[override]
+        """Whether there is a tile."""
+        return self.linear_idx < self._rows * self._columns * self._depth
+
+
+class IndexedTripleTileScheduler(BaseTileScheduler):
+    """Tasks from lists in memory: CTA ``i`` has those from ``tiles_indptr[i]`` to ``tiles_indptr[i + 1]``.
+
+    ``b_idx``, ``h_idx`` and ``q_idx`` are the lists' elements; the lists have one element more than there are tasks, since the
+    next is read before it is known whether there is one.
+    """
+
+    def __init__(self, prefix: str, b_indices: Any, h_indices: Any, q_indices: Any, tiles_indptr: Any) -> None:
+        super().__init__(prefix)
+        self._lists, self._starts = (b_indices, h_indices, q_indices), tiles_indptr
+        self.q_idx = local_scalar("int32")
+        self.h_idx = local_scalar("int32")
+        self.b_idx = local_scalar("int32")
+        self.linear_lim = local_scalar("int32")
+
+    def init(self, sm: Any) -> None:
+        """Start with the first task of a CTA."""
+        store(self.linear_lim, self._starts[sm + 1])
+        super().init(self._starts[sm])
+
+    def update_current_m_n_idx(self, linear_idx: Any) -> None:
+        """Emit the loads of the current task."""
+        for scalar, values in zip((self.b_idx, self.h_idx, self.q_idx), self._lists):
+            store(scalar, values[self.linear_idx])
+
+    def next_tile(self) -> None:  # type: ignore[override]
+        """Go to the next task."""
+        super().next_tile(1)
+
+    def valid(self) -> Expr:  # type: ignore[override]
+        """Whether there is a task left for this CTA."""
+        return self.linear_idx < self.linear_lim
