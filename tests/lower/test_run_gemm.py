@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import parse_source
 from tirx_eq.sim import Launch, TensorMap, simulate
 
-from .witnesses_scaled import scaled_kernel
+from .witnesses_scaled import CALL, scaled_kernel
 
 SOURCE = """
 from tirx_eq.layout import S, R, TCol, TileLayout, TLane, mma_shared_layout, tid_in_wg, SwizzleLayout, ComposeLayout
@@ -78,6 +79,9 @@ STORES = {
 
 def shared_layout(dtype: str, mode: str, rows: int, depth: int, mn_major: bool) -> str:
     """A K-major or MN-major shared layout in canonical form, as source text."""
+    if mode == "128B_ATOM_32B":  # rows of 32 words by 4 of K
+        atoms = f"S[({depth // 4}, 4, {rows // 32}, 32) : (128, 32, {depth * 32}, 1)]"
+        return f"ComposeLayout(SwizzleLayout(3, 2, 2), TileLayout({atoms}))"
     if not mn_major:
         return f'mma_shared_layout("{dtype}", "{mode}", ({rows}, {depth}))'
     # MN-major: the buffer is (K, rows), rows contiguous; atoms of (span elements x 8 of K).
@@ -225,6 +229,14 @@ def test_either_majorness(ta, tb, mode):
     check(ta=ta, tb=tb, mode=mode, m=128, n=64, k=32 if mode == "64B" else 64)
 
 
+@pytest.mark.parametrize("k", [8, 32])
+def test_tf32_with_m_and_n_contiguous(k):
+    """Of all modes only that with atoms of 32 bytes holds such operands."""
+    check(a="float32", ta=True, tb=True, mode="128B_ATOM_32B", m=128, n=64, k=k)
+    with pytest.raises(NoCandidate, match="MN-major tf32 needs the 32-byte atom"):
+        compile_function(build(a="float32", ta=True, tb=True, mode="none", m=128, n=64, k=k))
+
+
 @pytest.mark.parametrize("policy", ["early", "random"])
 def test_asynchronous_work_at_other_times(policy):
     check(policy=policy)
@@ -250,7 +262,23 @@ def cells_of(scale: np.ndarray, columns: int) -> np.ndarray:
     ],
 )  # fmt: skip
 def test_block_scaled_kinds(a, sf, block):
-    func, k, factors, columns = scaled_kernel(a, sf, block)
+    scaled_product(a, sf, block)
+
+
+@pytest.mark.parametrize(("ta", "tb"), [(True, False), (False, True), (True, True)])
+def test_block_scaled_with_either_majorness(ta, tb):
+    scaled_product("float8_e4m3fn", "float8_e8m0fnu", 32, ta, tb)
+
+
+def test_packed_elements_are_k_major():
+    half = "tmem[:, :], A_s[:, 0:128], B_s[:, 0:128], SFA=SFA[:, 0:4], SFB=SFB[:, 0:4], transA=True, accum=False"
+    with pytest.raises(NoCandidate, match="A of type e2m1 must be K-major"):
+        compile_function(scaled_kernel("float4_e2m1fn", changes=((CALL, f"Tx.gemm_async({half}"),))[0])
+
+
+def scaled_product(a: str, sf: str, block: int, ta: bool = False, tb: bool = False) -> None:
+    major = CALL.replace("accum", f"transA={ta}, transB={tb}, accum")
+    func, k, factors, columns = scaled_kernel(a, sf, block, ((CALL, major),))
     rng = np.random.default_rng(3)
     values = [0.0, 1.0, 2.0, -1.0, -2.0, 0.5, 3.0]
     A, B = (rng.choice(values, (128, k)).astype(dt.numpy_dtype(a)) for _ in range(2))
@@ -259,6 +287,6 @@ def test_block_scaled_kinds(a, sf, block):
     cells = np.concatenate([cells_of(SA, columns), cells_of(SB, columns)], axis=1)
     result = compile_function(func).simulate(A, B, cells, np.zeros((128, 128), np.float32))
     assert not result.faults, [str(f) for f in result.faults[:3]]
-    left = A.astype(np.float64) * np.repeat(SA.astype(np.float64), block, axis=1)
-    right = B.astype(np.float64) * np.repeat(SB.astype(np.float64), block, axis=1)
+    wide = [x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((A, ta), (B, tb))]
+    left, right = (x * np.repeat(s.astype(np.float64), block, axis=1) for x, s in zip(wide, (SA, SB)))
     np.testing.assert_array_equal(result.arrays["D"].astype(np.float64), left @ right.T)

@@ -15,6 +15,7 @@ from .test_run_gemm import ALL_ROWS, SOURCE, integers, shared_layout
 from .test_run_issue import ROUND, agree, numbers
 
 #: Swizzle -> elements of float16 in a row of its pattern.
+ONE = "if tid == 0:\n    "
 MODES = {"128B": 64, "64B": 32, "32B": 16}
 
 
@@ -35,6 +36,17 @@ def rows_within(mode: str, first: str = "4", count: int = 56):
 def test_boxes_of_tensor_copies(mode):
     width = MODES[mode]
     agree(rows_within(mode), numbers(64, width), np.zeros((64, width), np.float16))
+
+
+def test_a_box_with_atoms_of_32_bytes():
+    """The swizzle of MN-major tf32 operands, whose unit is 32 bytes."""
+    text = ROUND.format(load=ONE + 'Tx.copy_async(sh[:, :], A[:, :], dispatch="tma", mbar=bar.ptr_to([0]))',
+                        store=ONE + 'Tx.copy_async(B[:, :], sh[:, :], dispatch="tma")')  # fmt: skip
+    atom = "ComposeLayout(SwizzleLayout(3, 2, 2), TileLayout(S[(64, 32) : (32, 1)]))"
+    text = text.replace('mma_shared_layout("float16", 3, (64, 64))', atom).replace('(64, 64), "float16"', '(64, 32), "float32"')
+    func = kernel(text, 'A: Tx.Buffer((64, 32), "float32"), B: Tx.Buffer((64, 32), "float32")')
+    made = agree(func, numbers(64, 32).astype(np.float32), np.zeros((64, 32), np.float32))
+    assert {p.tensor_map.swizzle for p in made.launch.params if p.tensor_map} == {"128B_ATOM_32B"}
 
 
 def test_a_box_begins_at_128_bytes():

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import PtxError
 from ...ir import Expr, const
 from ...prove.validate import validate
-from ...ptx.descriptor import MMA_K, InstructionDescriptor, MatrixDescriptor, element_address
+from ...ptx.descriptor import MMA_K, BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
 from ...ptx.idesc import check_shape
 from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ...ptx.target import target_has
@@ -188,10 +188,16 @@ def _legal_shape(c: CallContext) -> str | None:
         return f"M is {shape.pair_m}, not {legal[0]} or {legal[1]}"
     try:
         check_shape(kind.name, shape.pair_m, shape.n, group, narrow_b=transposed(c, "B") and kind.k == 32)
-        if not kind.scales:
-            instruction_descriptor(c)
     except PtxError as error:
         return f"N is {shape.n}: {error.message}"
+    try:
+        if kind.scales:
+            major = (transposed(c, "A"), transposed(c, "B"))
+            BlockScaledDescriptor(kind.name, shape.pair_m, shape.n, kind.a, kind.b, kind.scale_type, 0, 0, *major)
+        else:
+            instruction_descriptor(c)
+    except PtxError as error:
+        return error.message
     return None
 
 
@@ -275,7 +281,7 @@ def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
     major = "MN" if transposed(c, name) else "K"
     if mode.name == "128B_ATOM_32B" and (major == "K" or kind.name != "tf32"):
         return "the mode is for MN-major tf32"
-    if mode.name not in ("none", "128B_ATOM_32B") and major == "MN" and kind.name == "tf32":
+    if mode.name != "128B_ATOM_32B" and major == "MN" and kind.name == "tf32":
         return "MN-major tf32 needs the 32-byte atom"
     address = matrix_addresses(o, major == "K", c.lowest())  # type: ignore[arg-type]
     rows, depth = address.shape
