@@ -17,7 +17,7 @@ from .witnesses_elementwise import ELEMENTWISE, REDUCING
 from .witnesses_halves import HALF_WITNESSES, UNEQUAL_HALVES
 from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL, UNEQUAL_PRODUCTS
 from .witnesses_scaled import SCALED_WITNESSES
-from .witnesses_scratch import SCRATCH_WITNESSES
+from .witnesses_scratch import SCRATCH_WITNESSES, UNEQUAL_EXCHANGES
 from .witnesses_tmem_copy import TMEM_COPY_WITNESSES
 from .witnesses_tmem_factor import TMEM_FACTOR_WITNESSES
 
@@ -290,7 +290,8 @@ WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES
 WITNESSES.update(SCRATCH_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES | HALF_WITNESSES)
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
-WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in (UNEQUAL | UNEQUAL_HALVES).items()})
+UNEQUAL_COPIES = UNEQUAL | UNEQUAL_HALVES | UNEQUAL_EXCHANGES
+WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL_COPIES.items()})
 WITNESSES.update({what: lambda make=make: half(make(), "gemm", "A") for what, make in UNEQUAL_PRODUCTS.items()})
 for what in ("ws, A in tensor memory", "scaled, A in tensor memory"):
     WITNESSES[f"{what}, other shapes"] = lambda what=what: half(TMEM_FACTOR_WITNESSES[what](), "gemm_async", "C")

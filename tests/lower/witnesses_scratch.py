@@ -35,3 +35,26 @@ SCRATCH_WITNESSES = {
         "r = b.view(3, layout=TileLayout(S[(3,):(1 @ tid_in_wg,)]))\nTx.wg.sum(r[:], v[:, 0:3], axes=0)"),
     "warps meet, no room": of('s = Tx.alloc_shared((232448,), "uint8")\n' + SUM),
 }  # fmt: skip
+
+EXCHANGE = """
+v = a.view(128, 4, layout=TileLayout(S[(128, 4):(1 @ tid_in_wg, 1)]))
+u = b.view(128, 4, layout=TileLayout(S[(4, 32, 4):(1, 4 @ tid_in_wg, 1 @ tid_in_wg)]))
+Tx.wg.copy(u[:, :], v[:, :])
+"""
+SCRATCH_WITNESSES |= {
+    "registers change warps": of(EXCHANGE),
+    "registers change warps in a loop": of(
+        "for k in Tx.serial(3):\n" + "\n".join("    " + x for x in EXCHANGE.strip().splitlines())),
+    "registers change warps, by some threads": of(
+        "if tid < 40:\n" + "\n".join("    " + x for x in EXCHANGE.strip().splitlines())),
+    "registers change warps, by a cluster": of(EXCHANGE.replace("Tx.wg.copy", "Tx.cluster.copy")),
+    "registers change warps, no barrier is left": of(
+        "".join(f"Tx.ptx.bar.sync({n}, 256)\n" for n in range(1, 16, 2)) + EXCHANGE),
+    "registers change warps, no room": of('s = Tx.alloc_shared((232448,), "uint8")\n' + EXCHANGE),
+    "registers change warps and dtypes": of(
+        'h = Tx.alloc_local((4,), "int32")\n' + EXCHANGE.replace("u = b", "u = h")),
+    "registers stay": of(EXCHANGE.replace("S[(4, 32, 4):(1, 4 @ tid_in_wg, 1 @ tid_in_wg)]", "S[(128, 4):(1 @ tid_in_wg, 1)]")),
+    "memory is permuted": of("Tx.cta.permute_layout(A[0:8, :], A[8:16, :])"),
+}  # fmt: skip
+#: With the source's first extent halved.
+UNEQUAL_EXCHANGES = {"registers change warps, other extents": SCRATCH_WITNESSES["registers change warps"]}

@@ -26,8 +26,7 @@ PACK_COST = 0.1
 
 def price_block(c: CallContext, block: Block) -> Price:
     """Issue slots, conversions, special functions, shared-memory wavefronts and global sectors of a block."""
-    issue = converts = special = barriers = 0.0
-    warps = max(1, len(c.active.warps()))
+    issue = converts = special = 0.0
     accesses: dict[tuple[str, str, str], list[Instruction]] = {}
     for node in walk(block):
         if isinstance(node, Store):
@@ -38,11 +37,10 @@ def price_block(c: CallContext, block: Block) -> Price:
         issue += _slots(node)
         converts += 32 * (head in CONVERTS)
         special += 32 * (head in SPECIAL)
-        barriers += 32 * warps * node.opcode.startswith("bar.sync")
         for o in node.operands:
             if isinstance(o, Memory):
                 accesses.setdefault((node.opcode, o.root.space, o.root.name), []).append(node)
-    price = Price(issue=issue, warps=warps, converts=converts, special=special, barriers=barriers)
+    price = Price(issue=issue, warps=max(1, len(c.active.warps())), converts=converts, special=special)
     waves = sectors = 0.0
     for (opcode, space, _), group in accesses.items():
         one_wave, one_sector = _traffic(c, opcode, space, group[0])

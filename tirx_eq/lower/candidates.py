@@ -16,7 +16,7 @@ from ..errors import LoweringError, RuleError, Span
 from .conditions import CONDITIONS, CONDITIONS_AT, MONOTONE, OPTIONS
 from .context import CallContext
 from .machine import Price
-from .operations import FAMILIES
+from .operations import EXCHANGE, EXCHANGED, FAMILIES
 from .selection import Option, select
 from .variants import VARIANTS
 
@@ -240,7 +240,7 @@ def applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
     """The rules for the call's op, restricted by ``dispatch``."""
     mine = [p for p in rules if p.op in _names(c)]
     if not mine:
-        known = sorted({*(p.op for p in rules), *FAMILIES} - set(FAMILIES.values()))
+        known = sorted({*(p.op for p in rules), *FAMILIES} - {*FAMILIES.values(), EXCHANGE})
         raise LoweringError(
             f"no variant lowers '{c.op}'", hint=f"tile primitives with variants: {', '.join(known)}", span=c.span
         )
@@ -258,8 +258,9 @@ def applicable(c: CallContext, rules: Sequence[Premises]) -> list[Premises]:
 
 
 def _names(c: CallContext) -> tuple[str, ...]:
-    """What rules may call the op: its name, and its family if it has one."""
-    return (c.op, FAMILIES[c.op]) if c.op in FAMILIES else (c.op,)
+    """What rules may call the op: its name, and its families if it has any."""
+    found = (c.op, FAMILIES[c.op]) if c.op in FAMILIES else (c.op,)
+    return (*found, EXCHANGE) if c.op in EXCHANGED else found
 
 
 def _saturate(tables: dict[str, list[tuple[int | str, ...]]]) -> dict[int, list[tuple[str, tuple[int, ...]]]]:

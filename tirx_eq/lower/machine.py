@@ -21,7 +21,6 @@ class Machine:
     tmem_bytes: float = 57.0  # bytes per cycle and warp for tcgen05.ld (B300 bench notes; one source)
     mma_f16: float = 8192.0  # dense f16 FLOP per cycle
     convert: float = 16.0  # lanes of cvt per cycle and sub-partition
-    barrier: float = 16.0  # threads that arrive at a barrier of the CTA per cycle (the guide, on __syncthreads)
     special: float = 4.0  # lanes of ex2, lg2, rcp, rsqrt per cycle and sub-partition (16 per SM)
 
 
@@ -34,6 +33,10 @@ SEQUENCES = {
     "div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "ex2.approx.f32": 4, "lg2.approx.f32": 4, "rcp.approx.f32": 7,
     "rsqrt.approx.f32": 4, "sqrt.approx.f32": 4, "div.full.f32": 9, "sin.approx.f32": 2, "cos.approx.f32": 2,
 }  # fmt: skip
+#: Issue slots that a barrier is worth, by scope: it waits for the latency of a store to shared memory (about 20 to 30 cycles in
+#: published benchmarks).
+BARRIER_SLOTS = {"warp": 12, "cta": 24}
+SEQUENCES |= {"bar.warp.sync": BARRIER_SLOTS["warp"], "bar.sync": BARRIER_SLOTS["cta"]}
 
 
 def slots(opcode: str) -> float:
@@ -48,7 +51,7 @@ class Price:
     ``issue``: warp instructions of one warp; ``warps``: warps that execute them; ``wavefronts``: shared-memory cycles;
     ``sectors``: 32-byte pieces of global memory; ``tmem``: bytes through the tensor-memory port of a warp; ``tensor``:
     tensor-core cycles; ``converts``: lanes converted per warp; ``special``: lanes through the special function
-    unit per warp; ``barriers``: threads that arrive at barriers; ``registers``: temporaries alive at once in a thread.
+    unit per warp; ``registers``: temporaries alive at once in a thread.
     """
 
     issue: float = 0
@@ -59,7 +62,6 @@ class Price:
     tensor: float = 0
     converts: float = 0
     special: float = 0
-    barriers: float = 0
     registers: int = 0
 
     def cycles(self, machine: Machine = B200) -> float:
@@ -77,7 +79,6 @@ class Price:
             "tensor": self.tensor,
             "converts": self.converts * rounds / machine.convert,
             "special": self.special * rounds / machine.special,
-            "barriers": self.barriers / machine.barrier,
             "registers": self.registers / 1024,
         }
 

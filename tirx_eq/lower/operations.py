@@ -29,6 +29,8 @@ FAMILIES: dict[str, str] = {
     **dict.fromkeys((*SIMPLE, *AFFINE, *CHAINS), "map"),
     **dict.fromkeys(REDUCTIONS, "reduce"),
 }
+#: Primitives that bring elements as they are to other places, also to other threads, and what rules call them all.
+EXCHANGED, EXCHANGE = ("copy", "permute_layout"), "exchange"
 
 
 def tree_of(call: TilePrimitiveCall) -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..context import CallContext
+from ..sharing.exchange import exchange_plans, needed
 from ..sharing.partials import MAX_STEPS, Way, partials, readers, scratch_bytes, steps, ways
 from ..sharing.reduction import register_share
 from ..sharing.scratch import first_barrier, no_room, region, units
@@ -61,3 +62,31 @@ def _readers(c: CallContext, code: int) -> str | None:
 @holds_at("shared memory has room for partial results")
 def _room(c: CallContext, code: int) -> str | None:
     return no_room(c, region(c, scratch_bytes(c, Way.of(code)), False))
+
+
+OPTIONS["plan of an exchange"] = lambda c: list(range(_number_of_plans(c)))
+
+
+def _number_of_plans(c: CallContext) -> int:
+    return max(len(p) if isinstance(p := exchange_plans(c, own), list) else 1 for own in (False, True))
+
+
+@holds("threads get what others hold")
+def _exchanged(c: CallContext) -> str | None:
+    return needed(c)
+
+
+@holds_at("a plan brings every element to its threads")
+def _plan(c: CallContext, number: int) -> str | None:
+    plans = exchange_plans(c, False)
+    if isinstance(plans, str):
+        return plans
+    return None if number < len(plans) else f"there are {len(plans)} plans"
+
+
+@holds_at("a plan through scratch of its own brings every element to its threads")
+def _own_plan(c: CallContext, number: int) -> str | None:
+    plans = exchange_plans(c, True)
+    if isinstance(plans, str):
+        return plans
+    return None if number < len(plans) else f"there are {len(plans)} plans"

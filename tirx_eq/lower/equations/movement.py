@@ -28,6 +28,7 @@ from ..indices import Indices
 from ..program import Block, Box, Define, If, Index, Instruction, Memory, Pointer, Temp, Word, walk
 from ..sharing.active import first_of_warps, thread_points
 from .element_names import LANE, SPAN, Names, piece_units, unit_bits
+from .scratch import Scratch
 
 Array = np.ndarray
 #: Values of 64-bit variables are not taken farther from 0, so that addresses made of them have 64 bits.
@@ -98,6 +99,10 @@ class Trace:
     pairs: list[tuple[Array, Array]] = field(default_factory=list)
     predicates: dict[Temp, Array] = field(default_factory=dict)
     pending: set[Any] = field(default_factory=set)  # loaded from tensor memory, and not waited for
+    scratch: Scratch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scratch = Scratch(self.c.op, self.points.threads)
 
     def run(self, block: Block) -> None:
         for node in block:
@@ -169,6 +174,10 @@ class Trace:
     def load(self, i: Instruction) -> None:
         at = i.operands[1]
         assert isinstance(at, Memory)
+        if at.root.scratch:
+            for register, first, width in _pieces(i, i.operands[0]):
+                self.write(register, [self._fetch(at, p) for p in self.parts(self.points.of(at.offset) + first, width)])
+            return
         self._in(at, self.source)
         offset = self.points.of(at.offset)
         for register, first, width in _pieces(i, i.operands[0]):
@@ -177,6 +186,11 @@ class Trace:
     def store(self, i: Instruction) -> None:
         at = i.operands[0]
         assert isinstance(at, Memory)
+        if at.root.scratch:
+            for register, first, width in _pieces(i, i.operands[1]):
+                for place, content in zip(self.parts(self.points.of(at.offset) + first, width), self.read(register)):
+                    self._keep(at, place, content)
+            return
         if "async" not in i.opcode:
             self._in(at, self.target)
         offset = self.points.of(at.offset)
@@ -184,6 +198,30 @@ class Trace:
             content = self.read(register)
             for place, source in zip(self.parts(offset + first, width), content):
                 self.reach(place, source)
+
+    def _fetch(self, at: Memory, place: Array) -> Array:
+        """What is kept in scratch at a place per thread."""
+        return self.scratch.load(at.root, place, self.mask)["name"]
+
+    def _keep(self, at: Memory, place: Array, content: Array) -> None:
+        self.scratch.store(at.root, place, {"name": np.broadcast_to(content, self.threads.shape)}, self.mask)
+
+    def barrier(self, i: Instruction) -> None:
+        first = i.operands[0]
+        self.scratch.barrier(i, self.mask, self.points.of(first.expr) if isinstance(first, Index) else None)
+
+    def permute(self, i: Instruction) -> None:
+        """prmt.b32: bytes of two registers; pieces must stay whole."""
+        target, a, b, selector = i.operands
+        assert isinstance(selector, int)
+        size, unknown = self.size, np.full(self.points.threads, -1)
+        both = [e for r in (a, b) for e in (self.read(r) + [unknown] * (4 // size))[: 4 // size]]
+        made = []
+        for j in range(0, 4, size):
+            digits = [selector >> 4 * (j + k) & 7 for k in range(size)]
+            whole = digits[0] % size == 0 and digits == list(range(digits[0], digits[0] + size))
+            made.append(both[digits[0] // size] if whole else unknown)
+        self.write(target, made)
 
     def _in(self, at: Memory, o: Operand) -> None:
         if at.root != o.root or at.root.address is not o.root.address:
@@ -276,7 +314,13 @@ class Trace:
                 places = [place for r in row for place in self.parts(r, 2)]
             else:
                 places = self.parts(offset[warp + 8 * k + lane // 4] + 4 * (lane % 4), 4)
-            if loading:
+            if at.root.scratch:
+                if loading:
+                    self.write(word, [self._fetch(at, place) for place in places])
+                else:
+                    for place, content in zip(places, self.read(word)):
+                        self._keep(at, place, content)
+            elif loading:
                 self.write(word, places)
             else:
                 for place, content in zip(places, self.read(word)):
@@ -285,13 +329,18 @@ class Trace:
     # -- exchanges -------------------------------------------------------------------------------------------------
 
     def shuffle(self, i: Instruction) -> None:
-        """shfl.sync.idx: each lane gets the register of the lane that it names."""
+        """shfl.sync: each lane gets the register of the lane that it names, or (bfly) of that which differs in some bits."""
         target, source, lane, _, members = i.operands
         whole = self.mask.reshape(-1, 32)
-        if not i.opcode.startswith("shfl.sync.idx") or members != 0xFFFFFFFF or (whole != whole[:, :1]).any():
+        known = i.opcode.startswith(("shfl.sync.idx", "shfl.sync.bfly"))
+        if not known or members != 0xFFFFFFFF or (whole != whole[:, :1]).any():
             raise ProofError(f"the layout equation of '{self.c.op}': {i.opcode} among these lanes")
-        assert isinstance(lane, Index)
-        sender = self.threads // 32 * 32 + self.points.of(lane.expr) % 32
+        if i.opcode.startswith("shfl.sync.bfly"):
+            assert isinstance(lane, int)
+            sender = self.threads ^ lane
+        else:
+            assert isinstance(lane, Index)
+            sender = self.threads // 32 * 32 + self.points.of(lane.expr) % 32
         self.write(target, [np.broadcast_to(e, self.threads.shape)[sender] for e in self.read(source)])
 
     def compare(self, i: Instruction) -> None:
@@ -348,7 +397,7 @@ _STEPS: dict[str, Callable[[Trace, Instruction], None]] = {
     "ld": Trace.load, "st": Trace.store, "mov": Trace.move, "shr": Trace.shift, "bfi": Trace.insert,
     "cvt": Trace.convert, "cp": Trace.copy_async, "shfl": Trace.shuffle,
     "setp": Trace.compare, "selp": Trace.select, "ldmatrix": Trace.matrix, "stmatrix": Trace.matrix,
-    "tcgen05": Trace.tcgen05,
+    "tcgen05": Trace.tcgen05, "bar": Trace.barrier, "prmt": Trace.permute,
 }  # fmt: skip
 
 
@@ -362,6 +411,7 @@ def movement(c: CallContext, block: Block, indices: Indices) -> Verdict:
         uniform(c, (source, target), points.by_var(), active)
         trace = Trace(c, points, source, target, c.active.mask.copy())
         trace.run(block)
+        trace.scratch.finish(c.active.mask)
         got = unique(
             np.concatenate([p[0] for p in trace.pairs] or [np.empty(0, np.int64)]),
             element_names.first_copies(np.concatenate([p[1] for p in trace.pairs] or [np.empty(0, np.int64)])),

@@ -110,5 +110,3 @@ REDUCTIONS_OF_WARPS = tuple(
     )
     for node, own in (("ReduceWarps", False), ("ReduceWarpsOnce", True))
 )  # fmt: skip
-#: Variants that keep their scratch to themselves; where there is no room for that, others do.
-OWN_SCRATCH = frozenset(("ReduceWarpsOnce",))

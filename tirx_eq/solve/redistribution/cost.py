@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...lower.machine import Price
+from ...lower.machine import BARRIER_SLOTS, Price
 from ...redistribution.plan import Barrier, Choose, Get, Permute, Plan, Put, Shuffle, thread_values
 from ..memory.access import PHASE_LANES, WARP, count_wavefronts
-
-#: issue slots that a barrier is worth: it waits for the store's latency (about 20 to 30 cycles in published benchmarks)
-BARRIER_SLOTS = {"warp": 12, "cta": 24}
 
 
 @dataclass(frozen=True)
