@@ -188,8 +188,8 @@ class Trace:
         assert isinstance(at, Memory)
         if at.root.scratch:
             for register, first, width in _pieces(i, i.operands[1]):
-                for place, content in zip(self.parts(self.points.of(at.offset) + first, width), self.read(register)):
-                    self._keep(at, place, content)
+                for place, source in zip(self.parts(self.points.of(at.offset) + first, width), self.read(register)):
+                    self._keep(at, place, source)
             return
         if "async" not in i.opcode:
             self._in(at, self.target)
