@@ -14,7 +14,7 @@ from tirx_eq.lower.kernel import compile_function
 from .kernels import example, kernel
 from .witnesses_cluster import CLUSTER_WITNESSES
 from .witnesses_elementwise import ELEMENTWISE, REDUCING
-from .witnesses_halves import HALF_WITNESSES, UNEQUAL_HALVES
+from .witnesses_halves import HALF_WITNESSES, UNEQUAL_HALVES, UNEQUAL_PERMUTED
 from .witnesses_registers import REGISTER_WITNESSES, UNEQUAL, UNEQUAL_PRODUCTS
 from .witnesses_scaled import SCALED_WITNESSES
 from .witnesses_scratch import SCRATCH_WITNESSES, UNEQUAL_EXCHANGES
@@ -292,6 +292,7 @@ WITNESSES.update(REGISTER_WITNESSES | HALF_WITNESSES)
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 UNEQUAL_COPIES = UNEQUAL | UNEQUAL_HALVES | UNEQUAL_EXCHANGES
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL_COPIES.items()})
+WITNESSES.update({what: lambda make=make: half(make(), "permute_layout", "src") for what, make in UNEQUAL_PERMUTED.items()})
 WITNESSES.update({what: lambda make=make: half(make(), "gemm", "A") for what, make in UNEQUAL_PRODUCTS.items()})
 for what in ("ws, A in tensor memory", "scaled, A in tensor memory"):
     WITNESSES[f"{what}, other shapes"] = lambda what=what: half(TMEM_FACTOR_WITNESSES[what](), "gemm_async", "C")

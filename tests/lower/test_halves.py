@@ -66,6 +66,11 @@ BODIES = {
     "two threads' bytes, from memory": f"v = r.view(32, 16, layout={SHARED_BYTES})\nTx.warp.copy(v[:, :], A[:, :])\n"
                                        "Tx.copy(B[tid, :], r[0:16])".replace("32, 16, layout", "16, 16, layout")
                                        .replace("(32, 8, 2)", "(16, 8, 2)").replace("A[:, :]", "A[0:16, :]"),
+    "permuted": f"v = r.view(32, 16, layout={ODD_LAST})\nu = s.view(32, 16, layout={ROWS})\n"
+                "Tx.warp.permute_layout(v[:, :], u[:, :])\nTx.copy(B[tid, :], r[0:16])",
+    "permuted in memory": "Tx.warp.permute_layout(B[:, 0:8], A[:, 1:9])",
+    "selected in registers": "Tx.select(r[0:16], r[0:16], s[0:16], lambda i: (i + tid) % 3 == 0)\nTx.copy(B[tid, :], r[0:16])",
+    "selected in memory": "Tx.warp.select(B[:, :], A[:, :], A[:, :], lambda i, j: i < j)",
     "fill of odd registers": "Tx.fill(r[1:11], 1.5)\nTx.copy(B[tid, :], r[0:16])",
     "fill of six": "Tx.fill(B[tid, 2:8], 3)",
     "fill of shared": "Tx.warp.fill(sh[:, 2:4], 1)\nTx.cuda.warp_sync()\nTx.warp.copy(B[:, 2:4], sh[:, 2:4])",
@@ -96,7 +101,7 @@ def test_pairs_that_fill_bytes_move_as_bytes():
     assert variants("pairs") == ["SpreadCopy", "SpreadCopy", "MemoryCopy"]
     assert variants("whole registers")[0] == "HalfCopy"
     assert variants("odd last") == ["HalfCopy", "HalfCopy"]
-    assert variants("fill of six") == ["HalfFill"]
+    assert variants("fill of six") == ["HalfFill"] and variants("permuted")[0] == "HalfCopy"
 
 
 @pytest.mark.parametrize(("body", "reason"), [

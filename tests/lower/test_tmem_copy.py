@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tirx_eq.ir import dtype as dt
+from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 
 from .test_equation import lowered, mutants, verdict
@@ -30,6 +31,29 @@ def test_copy(shared, width, shape):
     result = kernel.simulate(source, np.zeros((128, width), np.float32))
     assert not result.faults, [str(f) for f in result.faults[:3]]
     np.testing.assert_array_equal(result.arrays["D"], source)
+
+
+@pytest.mark.parametrize(("dtype", "width", "shared", "shape"), [
+    ("float4_e2m1fn", 32, "TileLayout(S[(128, 32) : (32, 1)])", "128x128b"),
+    ("float4_e2m1fn", 128, "TileLayout(S[(128, 4, 32) : (32, 4096, 1)])", "128x256b"),
+    ("uint8", 16, "TileLayout(S[(128, 16) : (16, 1)])", "128x128b"),
+    ("float64", 2, "TileLayout(S[(128, 2) : (2, 1)])", "128x128b"),
+])  # fmt: skip
+def test_elements_of_other_sizes(dtype, width, shared, shape):
+    kernel = compile_function(copied(shared, width, dtype=dtype))
+    assert f"tcgen05.cp.cta_group::1.{shape}" in kernel.ptx
+    source = np.random.default_rng(1).integers(0, 4, (128, width)).astype(dt.numpy_dtype(dtype))
+    result = kernel.simulate(source, np.zeros_like(source))
+    assert not result.faults, [str(f) for f in result.faults[:3]]
+    np.testing.assert_array_equal(result.arrays["D"].astype(np.float64), source.astype(np.float64))
+
+
+def test_halves_in_another_order_are_refused():
+    with pytest.raises(NoCandidate) as info:
+        compile_function(copied("TileLayout(S[(128, 16, 2) : (32, 1, 16)])", 32, dtype="float4_e2m1fn",
+                                changes=(("    Tx.cta.copy(A_s[:, :], A[:, :])\n", ""),)))  # fmt: skip
+    reasons = [r.reason for r in info.value.rejected["copy_async/tcgen05_cp"]]
+    assert any("the halves of byte 0 of row 0 are not those of a byte of 'A_s'" in r for r in reasons)
 
 
 @pytest.mark.parametrize(

@@ -46,4 +46,18 @@ for op, value in (("fill", ", 1"), ("memset", ", 1"), ("zero", "")):
     }
     if value:
         HALF_WITNESSES[f"half {op} of a value"] = of(f'Tx.{op}(B[0, :], Tx.cast(tid, "float32"))')
+HALF_WITNESSES |= {
+    "permuted halves": of("Tx.permute_layout(r[1:9], s[0:8])"),
+    "permuted halves of nobody": of("if w == 7:\n    Tx.permute_layout(r[1:9], s[0:8])"),
+    "permuted halves by a cluster": of("Tx.cluster.permute_layout(B[:, :], A[:, :])"),
+    "permuted halves of tensor memory": of("Tx.permute_layout(r[:], t[0:1, :])", LOCAL + TENSOR_MEMORY),
+    "permuted bytes": of("Tx.cta.permute_layout(B[:, :], A[:, :])", "", PARAMS.replace("float4_e2m1fn", "uint8")),
+    "permuted halves of two dtypes": of(
+        "Tx.permute_layout(r[:], A[0, 0:16])", params=PARAMS.replace('A: Tx.Buffer((64, 64), "float4_e2m1fn")',
+                                                                     'A: Tx.Buffer((64, 64), "uint8")')),
+    "permuted halves of a row in place": of("Tx.warp.permute_layout(B[0, 0:8], B[0, 4:12])"),
+    "permuted halves of other threads": of("if w == 0:\n    Tx.warp.permute_layout(v[:, :], u[:, :])", LANES),
+    "permuted halves of bytes of memory": of("Tx.permute_layout(B[0, 1:9], r[0:8])"),
+}
 UNEQUAL_HALVES = {"halves of two extents": of("Tx.copy(r[:], A[0, 0:16])")}
+UNEQUAL_PERMUTED = {"permuted halves of two extents": of("Tx.permute_layout(r[:], A[0, 0:16])")}

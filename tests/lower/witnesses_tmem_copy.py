@@ -11,14 +11,14 @@ from tirx_eq.layout import S, R, TCol, TileLayout, TLane, mma_shared_layout, tid
 from tirx_eq.script import tirx as Tx
 
 @Tx.prim_func
-def copied(A: Tx.Buffer(({rows}, {width}), "float32"), D: Tx.Buffer((128, {width}), "float32")):
+def copied(A: Tx.Buffer(({rows}, {width}), "{dtype}"), D: Tx.Buffer((128, {width}), "{dtype}")):
     Tx.device_entry()
     warp_id = Tx.warp_id_in_wg([4])
     lane_id = Tx.lane_id([32])
     tid = Tx.thread_id([128])
     pool = Tx.SMEMPool()
     tmem_addr = Tx.alloc_shared([1], "uint32")
-    A_s = pool.alloc(({rows}, {width}), "float32", layout={shared}, align=1024)
+    A_s = pool.alloc(({rows}, {width}), "{dtype}", layout={shared}, align=1024)
     mbar = pool.alloc((1,), "uint64", align=8)
     pool.commit()
     if warp_id == 0:
@@ -31,10 +31,10 @@ def copied(A: Tx.Buffer(({rows}, {width}), "float32"), D: Tx.Buffer((128, {width
     Tx.ptx.tcgen05.fence.before_thread_sync()
     Tx.cuda.cta_sync()
     Tx.ptx.tcgen05.fence.after_thread_sync()
-    t = Tx.decl_buffer(({rows}, {width}), "float32", scope="tmem", allocated_addr=tmem_addr[0], layout={lanes})
-    all_lanes = Tx.decl_buffer((128, {width}), "float32", scope="tmem", allocated_addr=tmem_addr[0],
+    t = Tx.decl_buffer(({rows}, {width}), "{dtype}", scope="tmem", allocated_addr=tmem_addr[0], layout={lanes})
+    all_lanes = Tx.decl_buffer((128, {width}), "{dtype}", scope="tmem", allocated_addr=tmem_addr[0],
                                layout=TileLayout(S[(128, {width}) : (1 @ TLane, 1 @ TCol)]))
-    regs = Tx.alloc_local(({width},), "float32")
+    regs = Tx.alloc_local(({width},), "{dtype}")
     view = regs.view(128, {width}, layout=TileLayout(S[(128, {width}) : (1 @ tid_in_wg, 1)]))
     if warp_id == 0:
         if Tx.ptx.elect_sync():
@@ -64,10 +64,11 @@ BY_REGISTERS = """    held = Tx.alloc_local((8,), "int32")
 """
 
 
-def copied(shared: str, width: int, rows: int = 128, lanes: str = "", changes: tuple[tuple[str, str], ...] = ()):
-    """A kernel that copies (rows, width) words into tensor memory by one thread, and writes all 128 lanes out."""
+def copied(shared: str, width: int, rows: int = 128, lanes: str = "", changes: tuple[tuple[str, str], ...] = (),
+           dtype: str = "float32"):  # fmt: skip
+    """A kernel that copies (rows, width) elements into tensor memory by one thread, and writes all 128 lanes out."""
     lanes = lanes or f"TileLayout(S[(128, {width}) : (1 @ TLane, 1 @ TCol)])"
-    text = COPIED.format(shared=shared, width=width, rows=rows, lanes=lanes)
+    text = COPIED.format(shared=shared, width=width, rows=rows, lanes=lanes, dtype=dtype)
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)

@@ -173,8 +173,8 @@ class Facts:
         failed, passed = [], []
         for value in OPTIONS[p.parameter](self.context):
             wanted = self.context.call.config.get(_CONFIG_OF.get(p.parameter, ""))
-            unit = self.context.outputs[0].bits // 8 if p.parameter == "bytes" else 1
-            if wanted is not None and value != int(wanted) * unit:
+            bits = self.context.outputs[0].bits if p.parameter == "bytes" else 8
+            if wanted is not None and value * 8 != int(wanted) * bits:
                 failed.append(Rejection("the call's config", f"vec_len={int(wanted)} asks for another width", value))
                 continue
             for name in p.holds_at:

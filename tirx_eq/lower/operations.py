@@ -120,7 +120,7 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
     if target == SCALE and (tree == "zero" or _not_positive(call, tree)):
         return f"{target} holds powers of two: there is no zero and nothing negative among them"
-    if common == FLOAT4 and not isinstance(tree, str):
+    if common == FLOAT4 and set(operations(tree)) - {"select"}:
         return f"{common} is only converted"
     for op in operations(tree):
         if op != "select" and (op, work, 1) not in ARITHMETIC:

@@ -197,9 +197,7 @@ class Port:
         if self.o.bits >= 32:
             made.singles[lane] = word
         elif self.o.bits == 4:
-            pairs = tuple(Temp("b8") for _ in range(4))
-            self.emit("mov.b32", pairs, word)
-            made.pairs[lane // 2 : lane // 2 + 4] = pairs
+            made.set_word(lane, word)
         elif self.o.bits == 16:
             made.pairs[lane // 2] = word
         else:

@@ -91,6 +91,12 @@ class Lanes:
         self.emit(f"mov.f{self.bits}" if isinstance(value, float) else f"mov.{SINGLE[self.bits]}", register, value)
         return register
 
+    def set_word(self, first: int, word: Operand) -> None:
+        """Eight lanes of 4 bits from ``first`` on are those in a 32-bit register."""
+        pairs = tuple(Temp("b8") for _ in range(4))
+        self.emit("mov.b32", pairs, word)
+        self.pairs[first // 2 : first // 2 + 4] = pairs
+
     def word(self, first: int) -> Operand:
         """A 32-bit register with the lanes from ``first`` on that fill it."""
         if self.filled is not None:

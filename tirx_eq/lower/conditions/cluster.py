@@ -16,6 +16,7 @@ from ..scope import bounds
 from .gemm import cta_group
 from .operands import private
 from .registry import OPTIONS, holds, holds_at, in_space
+from .vectors import element_number
 
 #: st.async stores 4, 8 or 16 bytes (PTX ISA 9.7.9.15).
 OPTIONS["st.async bytes"] = lambda c: [w for w in (16, 8, 4) if w * 8 >= c.outputs[0].bits]
@@ -180,7 +181,7 @@ def _dense(c: CallContext, width: int) -> str | None:
             return f"'{o.name}' is known to be aligned to {o.root.align} bytes only"
     lanes = width * 8 // c.outputs[0].bits
     source, target = c.inputs[0], c.outputs[0]
-    if lanes == target.size and _same_order(c, source, target):
+    if target.bits >= 8 and lanes == target.size and _same_order(c, source, target):
         reasons = [r for r in (_block(c, source, width), _block(c, target, width)) if r]
     else:
         reasons = [r for r in (_stretch(c, source, lanes), _stretch(c, target, lanes)) if r]
@@ -215,10 +216,14 @@ def _stretch(c: CallContext, o: Operand, lanes: int) -> str | None:
     """Whether every aligned group of ``lanes`` elements is at consecutive bytes, from a multiple of 16 on."""
     run, lane = Var("run", "int32"), Var("lane", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({run: (0, o.size // lanes - 1), lane: (0, lanes - 1)})
-    first = c.term(o.byte_offset(run * lanes), scope)
-    if validate(("mod", first, 16), 0, scope.ranges).status != "equal":
+    if o.bits < 8:  # counted in elements
+        first, step, period = c.term(element_number(o, run * lanes), scope), 1, 128 // o.bits
+        here = c.term(element_number(o, run * lanes + lane), scope)
+    else:
+        first, step, period = c.term(o.byte_offset(run * lanes), scope), o.bits // 8, 16
+        here = c.term(o.byte_offset(run * lanes + lane), scope)
+    if validate(("mod", first, period), 0, scope.ranges).status != "equal":
         return f"runs of {lanes} elements of '{o.name}' may begin off a 16-byte boundary"
-    here, wanted = c.term(o.byte_offset(run * lanes + lane), scope), ("add", first, ("mul", scope.name(lane), o.bits // 8))
-    verdict = validate(here, wanted, scope.ranges)
+    verdict = validate(here, ("add", first, ("mul", scope.name(lane), step)), scope.ranges)
     where = f" at {verdict.counterexample}" if verdict.counterexample else ""
     return None if verdict.status == "equal" else f"{lanes} elements of '{o.name}' are not at consecutive bytes{where}"

@@ -93,7 +93,7 @@ def apart(a: Operand, b: Operand) -> bool:
     x, y = a.places({}), b.places({})
     if set(x) != {"byte"} or set(y) != {"byte"}:
         return False
-    sizes = a.bits // 8, b.bits // 8
+    sizes = max(1, a.bits // 8), max(1, b.bits // 8)
     left = {int(v) + j for v in np.unique(x["byte"]) for j in range(sizes[0])}
     return not any(int(v) + j in left for v in np.unique(y["byte"]) for j in range(sizes[1]))
 

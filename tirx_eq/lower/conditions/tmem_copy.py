@@ -65,7 +65,8 @@ def copy_steps(c: CallContext, code: int) -> list[CopyStep] | str:
 
 @dataclass(frozen=True)
 class Cells:
-    """Bytes of a call's elements as an array [lane row, byte of the lane]: the element that is there, by number."""
+    """Bytes of a call's elements as an array [lane row, byte of the lane]: the element that is there, by number; of two the
+    lower one."""
 
     element: Array
     first_byte: int
@@ -78,8 +79,6 @@ def tmem_bytes(o: Operand, c: CallContext, shape: CopyShape) -> Cells | str:
     places = o.places(c.lowest())
     if "TLane" not in places or "TCol" not in places:
         return f"'{o.buffer.name}' has no layout on TLane and TCol"
-    if o.bits % 8:
-        return f"elements of {o.bits} bits are not whole bytes"
     replica = [(int(i.extent), int(i.stride)) for i in getattr(o.buffer.layout, "replica", ()) if str(i.axis) == "TLane"]
     if [r for r in replica if r[0] > 1] != ([(shape.extent, shape.stride)] if shape.extent > 1 else []):
         return f"its copies over lanes are {replica}, the shape makes {shape.extent} at {shape.stride} lanes"
@@ -89,15 +88,28 @@ def tmem_bytes(o: Operand, c: CallContext, shape: CopyShape) -> Cells | str:
     where = row[places["TLane"] % 128]
     if (where < 0).any() or (places["TLane"] >= 128).any():
         return f"lane {int(places['TLane'][where < 0][0])} is not a row of the shape"
-    size = o.bits // 8
-    byte = places["TCol"] * size
-    first = int(byte.min())
-    columns = int(byte.max()) + size - first
-    if columns * shape.rows != o.size * size or first % 4:
-        return f"{o.size} elements are not {shape.rows} rows of {columns} bytes"
-    table = np.full((shape.rows, columns // size), -1)
-    table[where, (byte - first) // size] = np.arange(o.size)
-    return Cells(table, first) if (table >= 0).all() else "two elements are in one place"
+    bit, size = places["TCol"] * o.bits, max(8, o.bits)
+    first = int(bit.min())
+    width = int(bit.max()) + o.bits - first
+    if width * shape.rows != o.size * o.bits or first % 32 or width % size:
+        return f"{o.size} elements are not {shape.rows} rows of {width} bits"
+    table = np.full((shape.rows, width // o.bits), -1)
+    table[where, (bit - first) // o.bits] = np.arange(o.size)
+    if (table < 0).any():
+        return "two elements are in one place"
+    if o.bits < 8 and (reason := _halves_apart(c.inputs[0], c, table)) is not None:
+        return reason
+    return Cells(table[:, :: size // o.bits], first // 8)
+
+
+def _halves_apart(source: Operand, c: CallContext, table: Array) -> str | None:
+    """None if elements that share a byte there share one in the source, in the same order."""
+    bit = source.bit_places(c.lowest()).ravel()[table]
+    bad = np.argwhere((bit[:, ::2] % 8 != 0) | (bit[:, 1::2] != bit[:, ::2] + 4))
+    if not len(bad):
+        return None
+    row, k = (int(i) for i in bad[0])
+    return f"the halves of byte {k} of row {row} are not those of a byte of '{source.buffer.name}'"
 
 
 def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep] | str:
@@ -107,7 +119,7 @@ def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep
     found = tmem_bytes(target, c, shape)
     if isinstance(found, str):
         return found
-    size = source.bits // 8
+    size = max(1, source.bits // 8)
     address = (source.places(c.lowest())["byte"] + source.root.offset)[found.element]
     per = shape.width // size
     if address.shape[1] % per:
@@ -122,7 +134,7 @@ def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep
             descriptor = MatrixDescriptor(int(part[0, 0]), lbo, sbo, mode.name)
         except PtxError as error:
             return error.message
-        wanted = np.asarray(element_address(descriptor, "K", source.bits, row, k))  # type: ignore[arg-type]
+        wanted = np.asarray(element_address(descriptor, "K", 8 * size, row, k))  # type: ignore[arg-type]
         bad = np.argwhere(wanted != part)
         if len(bad):
             i, j = (int(v) for v in bad[0])

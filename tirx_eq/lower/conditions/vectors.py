@@ -51,16 +51,16 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     return None
 
 
-def _element_number(o: Operand, element: Expr) -> Expr:
+def element_number(o: Operand, element: Expr) -> Expr:
     """How many elements after the root's start an element of a memory operand is."""
     return place(o.buffer, o.coords(element))["m"] + o.buffer.elem_offset
 
 
 def _in_order_within_bytes(c: CallContext, o: Operand, lanes: int, vector: Var, scope: IndexScope) -> str | None:
     """Contiguity of elements of which a byte has several."""
-    first = c.term(_element_number(o, vector * lanes), scope)
+    first = c.term(element_number(o, vector * lanes), scope)
     for lane in range(1, lanes):
-        here = c.term(_element_number(o, vector * lanes + lane), scope)
+        here = c.term(element_number(o, vector * lanes + lane), scope)
         if validate(here, ("add", first, lane), scope.ranges).status != "equal":
             return f"element {lane} of a group of {lanes} is not {lane * o.bits} bits after its first"
     return None
@@ -97,7 +97,7 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
         return f"{o.size} elements are not a multiple of {lanes}"
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
-    at, period = (_element_number(o, vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
+    at, period = (element_number(o, vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
     verdict = validate(("mod", c.term(at, scope), period), 0, scope.ranges)
     if verdict.status == "equal":
         return None

@@ -80,13 +80,16 @@ def _expected(c: CallContext, points: Points, issuer: int) -> set[tuple[int, int
     """The same by the layouts of the operands."""
     at = {v: p[issuer] for v, p in points.by_var().items()}
     source, target = c.inputs[0], c.outputs[0]
-    size = target.bits // 8
+    size = max(1, target.bits // 8)
     places = target.places(at)
-    shared = source.places(at)["byte"] + source.root.offset
+    bit, shared_bit = places["TCol"] * target.bits, source.bit_places(at)
+    if (bit % 8 != shared_bit % 8).any():  # bytes are copied whole: in no place would the element be right
+        return set()
+    shared = shared_bit // 8 + source.root.offset
     found: set[tuple[int, int, int]] = set()
     for shift in _replicas(c):
         for j in range(size):
-            lane, byte = places["TLane"] + shift, places["TCol"] * size + j
+            lane, byte = places["TLane"] + shift, bit // 8 + j
             found |= set(zip(lane.tolist(), byte.tolist(), (shared + j).tolist()))
     return found
 

@@ -18,6 +18,7 @@ from ..equations.values import value_equation
 from ..machine import Price
 from ..operations import Tree, common_dtype, leaves, tree_of, work_dtype
 from ..program import Block, If, Index, Node, Temp, instruction
+from ..program import Operand as Value
 from ..sharing.holders import Held
 from ..sharing.work import holders_of, work_of
 from .base import Variant
@@ -172,17 +173,39 @@ class MapCode:
         assert isinstance(predicate, LambdaExpr)
         bits = dt.storage_bits(self.inner)
         made = Lanes(self.inner, a.count, self.nodes)
-        for k in range(a.count):
+
+        def holds(k: int) -> Temp:
             coords = self.work.coords(step * self.work.lanes + k)
             assert coords is not None
             point = dict(zip(predicate.vars, coords))
-            holds = self.c.resolve(substitute(predicate.body, point))
-            p = Temp("pred")
-            self.nodes.append(instruction("setp.ne.u32", p, Index(cast("int32", holds)), 0))
+            p, truth = Temp("pred"), self.c.resolve(substitute(predicate.body, point))
+            self.nodes.append(instruction("setp.ne.u32", p, Index(cast("int32", truth)), 0))
+            return p
+
+        for first in range(0, a.count, 8) if bits == 4 else ():
+            made.set_word(first, self._select_halves(a.word(first), b.word(first), [holds(first + k) for k in range(8)]))
+        for k in range(a.count) if bits > 4 else ():
+            p = holds(k)
             made.singles[k] = into(k) or Temp(SINGLE[bits])
             kind = "f32" if self.inner == "float32" else f"b{max(16, bits)}"
             self.nodes.append(instruction(f"selp.{kind}", made.singles[k], a.single(k), b.single(k), p))  # type: ignore[arg-type]
         return made
+
+
+    def _select_halves(self, a: Value, b: Value, chosen: list[Temp]) -> Temp:
+        """A register whose eight elements of 4 bits are ``a``'s where their predicates hold, else ``b``'s."""
+        whole = Temp("b32")
+        for k, p in enumerate(chosen):
+            parts: list[Value] = [a, b]
+            if k:
+                parts = [Temp("b32"), Temp("b32")]
+                for part, word in zip(parts, (a, b)):
+                    self.nodes.append(instruction("shr.u32", part, word, 4 * k))
+            one = Temp("b32") if k else whole
+            self.nodes.append(instruction("selp.b32", one, *parts, p))
+            if k:
+                self.nodes.append(instruction("bfi.b32", whole, one, whole, 4 * k, 4))
+        return whole
 
 
 def _registers(v: Lanes, position: int) -> Lanes:
