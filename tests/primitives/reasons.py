@@ -10,7 +10,8 @@ _NO_THREAD = (
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
         "PTX has no arithmetic or function on these types: there are no logarithms, exponentials or sigmoids of integers, "
-        "nothing computes with `ue8m0`, `e2m1` or truth values (they are moved, chosen from and converted) (they are converted), and `ue8m0` has no zero"
+        "nothing computes with `ue8m0`, `e2m1` or truth values (they are moved, chosen from and converted), and `ue8m0` has no "
+        "zero"
     ),
     "the reduction exists for the dtypes": (
         "nothing adds or compares `ue8m0`, `e2m1` or truth values, and unsigned integers have no negative"
