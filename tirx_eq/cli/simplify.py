@@ -111,19 +111,19 @@ def _failure(row: Any, number: int, error: TirxError) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _solve(problems: Sequence[Problem], optimal: bool) -> list[Simplified | TirxError]:
+def _solve(problems: Sequence[Problem], optimal: bool, traced: bool = False) -> list[Simplified | TirxError]:
     """A result or an error for each problem; if the e-graph they share fails, each gets one of its own."""
     from ..egraph.batch import simplify_rows
 
     try:
-        return simplify_rows(problems, optimal=optimal)
+        return simplify_rows(problems, optimal=optimal, traced=traced)
     except RecursionError:
         failed: TirxError = ParseError("the expression is nested too deep")
     except TirxError as error:
         failed = error
     if len(problems) == 1:
         return [failed]
-    return [found for p in problems for found in _solve([p], optimal)]
+    return [found for p in problems for found in _solve([p], optimal, traced)]
 
 
 def simplify_chunk(lines: Sequence[tuple[int, int, dict[str, Any] | ParseError]], optimal: bool) -> list[dict[str, Any]]:
@@ -288,6 +288,10 @@ def _one(row: dict[str, Any], optimal: bool, steps: bool, view: Path | None, as_
     made = _solve([(term, ranges)], optimal)[0]
     if isinstance(made, TirxError):
         raise made
+    if steps and not made.steps:  # the cheapest term was constructed; the rules may have found it too
+        searched = _solve([(term, ranges)], optimal, traced=True)[0]
+        if not isinstance(searched, TirxError) and searched.cost <= made.cost:
+            made = searched
     found = _result(row, made, 1e3 * (time.perf_counter() - began))
     if view is not None:
         _write_view(view, term, ranges)

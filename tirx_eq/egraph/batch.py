@@ -30,7 +30,7 @@ from .saturation import DEFAULT_BUDGET, Budget, saturate
 from .table import TermTable
 
 MEMO_SIZE = 50_000
-_memo: OrderedDict[tuple[Piece, tuple[CostTable, bool]], tuple[Term, tuple[str, ...]]] = OrderedDict()
+_memo: OrderedDict[tuple[Piece, tuple[CostTable, bool, bool]], tuple[Term, tuple[str, ...]]] = OrderedDict()
 """Result for a piece, its variables being integers wrapped as ``("var", i)``; and the rules that fired in its batch."""
 
 
@@ -47,13 +47,15 @@ def simplify_rows(
     budget: Budget = DEFAULT_BUDGET,
     optimal: bool = False,
     check_result: bool = True,
+    traced: bool = False,
 ) -> list[Simplified | TirxError]:
     """Simplify each ``(term, ranges)`` by itself, all in one e-graph; a row at fault gives its error, not the batch's.
 
-    ``optimal`` adds strength-reduced forms and extracts exactly, piece by piece.
+    ``optimal`` adds strength-reduced forms and extracts exactly, piece by piece.  ``traced`` sends every piece to the
+    e-graph, also those whose term can be constructed, so that ``steps`` names the rules.
     """
     with _collector_paused():
-        work = _Batch(table, optimal)
+        work = _Batch(table, optimal, constructing=table == DEFAULT and not optimal and not traced)
         results: list[Simplified | TirxError | None] = []
         for term, ranges in rows:
             try:
@@ -80,10 +82,11 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Batch:
-    def __init__(self, costs: CostTable, optimal: bool) -> None:
+    def __init__(self, costs: CostTable, optimal: bool, constructing: bool = False) -> None:
         self.costs = costs
         self.optimal = optimal
-        self.context = (costs, optimal)
+        self.constructing = constructing
+        self.context = (costs, optimal, constructing)
         self.terms = TermTable(costs)
         self.source, self.target = Encoder(WIDE), Encoder()
         self.normal = Normal(self.source, self.target)
@@ -165,7 +168,7 @@ class _Batch:
 
     def solve(self, budget: Budget) -> None:
         """Find the terms of the pieces not known yet, those that can't be constructed in the e-graph, and remember them."""
-        if self.costs == DEFAULT and not self.optimal:
+        if self.constructing:
             for piece in list(self.jobs):
                 constructed = direct(piece)
                 if constructed is not None:

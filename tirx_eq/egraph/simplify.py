@@ -27,8 +27,12 @@ def simplify(
     budget: Budget | None = None,
     optimal: bool = False,
     check_result: bool = True,
+    traced: bool = False,
 ) -> Simplified:
-    """``term`` made cheaper under ``ranges`` (inclusive); arguments and errors as for ``simplify_all``."""
+    """``term`` made cheaper under ``ranges`` (inclusive); arguments and errors as for ``simplify_all``.
+
+    ``traced``: whether to search also where the cheapest term can be constructed, so that ``steps`` names the rules.
+    """
     term = as_term(term)
     if assume:
         return simplify_all(
@@ -41,7 +45,7 @@ def simplify(
             check_result=check_result,
         )[0]
     result = simplify_rows(
-        [(term, ranges)], table=table, budget=budget or Budget(), optimal=optimal, check_result=check_result
+        [(term, ranges)], table=table, budget=budget or Budget(), optimal=optimal, check_result=check_result, traced=traced
     )[0]
     if isinstance(result, Simplified):
         return result

@@ -114,7 +114,7 @@ def less(sums: Sums, s: Sum) -> Found:
             found.append(_truth(sums, x, c < 0))
     for scaled in _scalings(sums, s):
         k = scaled.constant
-        for a, b in _sides(scaled.terms):
+        for a, b in _sides(sums, scaled.terms):
             if not a.terms:
                 found.append(_relation(sums, "lt", Sum(k, ()), b))
             elif not b.terms:
@@ -146,7 +146,7 @@ def same(sums: Sums, s: Sum, equal: bool) -> Found:
     found: list[Found] = []
     for scaled in _scalings(sums, s):
         k = scaled.constant
-        for a, b in _sides(scaled.terms):
+        for a, b in _sides(sums, scaled.terms):
             if not a.terms:
                 found.append(_relation(sums, op, b, Sum(k, ())))
             elif not b.terms:
@@ -186,16 +186,18 @@ def _scalings(sums: Sums, s: Sum) -> list[Sum]:
     return [s, *[sums.scaled(s, 1 << n) for n in sorted(shifts)]]
 
 
-def _sides(terms: Terms) -> list[tuple[Sum, Sum]]:
+def _sides(sums: Sums, terms: Terms) -> list[tuple[Sum, Sum]]:
     """Left and right of a comparison: negative terms on the right, or all on one side, the constant on the other."""
     left = tuple([t for t in terms if t[0] > 0])
     right = tuple([(-c, x) for c, x in terms if c < 0])
     found = [(left, right)]
+    if left and right:
+        found += [(terms, ()), ((), _negated(terms))]
     if len(terms) > 1:
-        found += [(terms, ()), ((), _negated(terms))] if left and right else []
-        for i, (c, x) in enumerate(terms):  # one term against the others, which may have a factor
+        for i, (c, x) in enumerate(terms):  # one term against the others: they may have a factor, or it takes the sign in
             rest = terms[:i] + terms[i + 1 :]
-            found += [(((c, x),), _negated(rest)), (rest, ((-c, x),))]
+            if not (left and right) or _unit(sums, Sum(0, rest)) > 1:
+                found += [(((c, x),), _negated(rest)), (rest, ((-c, x),))]
     return [(Sum(0, a), Sum(0, b)) for a, b in found]
 
 
