@@ -136,11 +136,13 @@ def _constants(sums: Sums, c: Sum, a: int, b: int) -> Sum:
     one = sums.interval(c) == (0, 1)
     if abs(a + b) == 1 and not one:
         return sums.scaled(equality(sums, c, b != 0), a + b)
-    base = truth(sums, c)
     if one and a:
         return sums.scaled(c, a)
-    if one and (b == 1 or (base is not None and base.meaning is not None)):
-        return sums.scaled(negation(sums, c), b)
+    if one:
+        opposite = negation(sums, c)
+        base = truth(sums, opposite)
+        if b == 1 or (base is not None and base.op != "lnot"):
+            return sums.scaled(opposite, b)
     return sums.computed("select", (c, Sum(a, ()), Sum(b, ())), min(a, b, 0), max(a, b, 0))
 
 

@@ -21,6 +21,8 @@ def order(sums: Sums, s: Sum) -> Sum:
         base = sums.moves.whole(x)
         if base is not None and base.kind == "truth":
             return sums.of(x) if c < 0 else _opposite(sums, s, base)
+        if c < 0 and sums.moves.interval(x) == (0, 1):
+            return sums.of(x)
     return _value(sums, less(sums, s)[1], s, ("less", s))
 
 
@@ -60,6 +62,10 @@ def equality(sums: Sums, s: Sum, equal: bool) -> Sum:
     if not s.terms or _never_zero(sums, s):
         return Sum(int((s == (0, ())) == equal), ())
     s = _divided(sums, s, _unit(sums, s))
+    if len(s.terms) == 1 and s.constant in (0, -1) and (s.constant == -1) == equal:
+        c, x = s.terms[0]
+        if c == 1 and sums.moves.interval(x) == (0, 1):
+            return sums.of(x)
     return _value(sums, same(sums, s, equal)[1], s, ("same", s, equal))
 
 
@@ -90,6 +96,9 @@ def _plain(sums: Sums, s: Sum) -> None:
         raise Unsure  # a multiple against one term may be a comparison of the quotient
     if sums.related(s):
         raise Unsure
+    plus, minus = (Sum(0, tuple([t for t in s.terms if (t[0] > 0) == side])) for side in (True, False))
+    if not sums.variables(plus).isdisjoint(sums.variables(minus)):
+        raise Unsure  # both sides may be multiples of one variable and little else
     if len(s.terms) == 2:
         for _, x in s.terms:
             base = sums.moves.whole(x)
@@ -123,7 +132,7 @@ def less(sums: Sums, s: Sum) -> Found:
                 found.append(_relation(sums, "le", a, b))
             else:
                 found.append(_relation(sums, "lt", a._replace(constant=k), b))
-                if k:
+                if k and sums.absorbing(b):
                     found.append(_relation(sums, "lt", a, b._replace(constant=-k)))
     return min(found, key=lambda f: f[0])
 
@@ -153,7 +162,7 @@ def same(sums: Sums, s: Sum, equal: bool) -> Found:
                 found.append(_relation(sums, op, a, Sum(-k, ())))
             else:
                 found.append(_relation(sums, op, a._replace(constant=k), b))
-                if k:
+                if k and sums.absorbing(b):
                     found.append(_relation(sums, op, a, b._replace(constant=-k)))
     return min(found, key=lambda f: f[0])
 
@@ -181,17 +190,24 @@ def _never_zero(sums: Sums, s: Sum) -> bool:
 
 
 def _scalings(sums: Sums, s: Sum) -> list[Sum]:
-    """Multiples by powers of two, under which one of the terms need not be shifted down."""
+    """The sum, and its multiple by a power of two under which the terms cost less: some need not be shifted down."""
     shifts = {-m.shift for _, x in s.terms for m in x.moved if m.shift < 0}
-    return [s, *[sums.scaled(s, 1 << n) for n in sorted(shifts)]]
+    found, least = [s], sums.price(s.terms)
+    for n in sorted(shifts):
+        scaled = sums.scaled(s, 1 << n)
+        price = sums.price(scaled.terms)
+        if price < least:
+            found, least = [s, scaled], price
+    return found
 
 
 def _sides(sums: Sums, terms: Terms) -> list[tuple[Sum, Sum]]:
-    """Left and right of a comparison: negative terms on the right, or all on one side, the constant on the other."""
+    """Left and right of a comparison: negative terms on the right; or all on one side, the constant on the other."""
     left = tuple([t for t in terms if t[0] > 0])
     right = tuple([(-c, x) for c, x in terms if c < 0])
     found = [(left, right)]
-    if left and right:
+    units = {side: [abs(c) << sums.moves.low(x) for c, x in side] for side in (left, right)}
+    if any(gcd(a, b) > 1 for a in units[left] for b in units[right]):  # they may have a factor
         found += [(terms, ()), ((), _negated(terms))]
     if len(terms) > 1:
         for i, (c, x) in enumerate(terms):  # one term against the others: they may have a factor, or it takes the sign in

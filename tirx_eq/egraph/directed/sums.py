@@ -332,6 +332,14 @@ class Sums:
         """Whether an operand is a multiple of a quotient, no bit above being masked."""
         return m.mask == self.moves.available(m) & -(m.mask & -m.mask)
 
+    def price(self, terms: Terms) -> int:
+        """What terms cost one by one."""
+        return sum([self._price(c, x) for c, x in terms])
+
+    def absorbing(self, s: Sum) -> bool:
+        """Whether a constant may be cheaper in this sum than elsewhere: a quotient takes it in, or there is no plus."""
+        return all(c < 0 for c, _ in s.terms) or any(self._opens(x) for _, x in s.terms)
+
     def _absorbed(self, s: Sum) -> Sum | None:
         """A sum whose constant a quotient takes in: ``(x + a) / 2^n + b`` is ``(x + a + 2^n*b) / 2^n``."""
         for i, (c, x) in enumerate(s.terms if s.constant else ()):
