@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tirx_eq import ir
 from tirx_eq.errors import TirxError
 from tirx_eq.interop.index_rewrite import emittable, operations, rewrite_indices
-from tirx_eq.ir.index import evaluate, parse, postorder
+from tirx_eq.ir.index import evaluate, parse, postorder, show
 from tirx_eq.script import parse_source
 
 HEADER = "from tirx_eq.script import tirx as T\n@T.prim_func\n"
@@ -236,3 +236,17 @@ def test_what_may_be_emitted_is_right_at_its_width(before, after, low, size):
             overflows = any(not -128 <= v <= 127 for v in given_values)
             if same and not overflows:  # equal as integers, and the given program doesn't overflow
                 assert wrapped(after, env, 8) == given_values[-1], (before, after, env)
+
+
+def test_what_is_converted_is_an_expression_of_its_own():
+    _, new, report = rewritten("""
+def f(A: T.Buffer((64,), "float32"), n: T.int32):
+    T.device_entry()
+    tx = T.thread_id([32])
+    A[T.Cast("int32", T.Cast("uint32", (n ^ tx) ^ tx) % T.uint32(64))] = 1.0
+    A[T.Cast("int32", (T.Cast("uint32", (tx & 31) + n) * T.uint32(2)) // T.uint32(64))] = 1.0
+""")
+    assert [show(r.after) for r in report.rewrites] == ["n", "(add n tx)"]
+    first, second = (store.indices[0] for store in stores(new))
+    assert operations(first) == 3  # n, converted, modulo 64, converted
+    assert operations(second) == 5 and report.cost_in == report.cost + 3

@@ -98,6 +98,8 @@ class Collect(Declared):
         term = self.scope.term(value)
         if isinstance(term, tuple):
             self.sites.setdefault((id(value), self.assume), _Site(value, term, self.assume))
+        for part in _opaque(value, {self.scope.sources[n] for n in names(term)}):
+            self._site(part)  # what a term has as a variable is arithmetic of its own
 
     def known(self, condition: ir.Expr, holds: bool) -> tuple[Term, ...]:
         """The condition as a fact, if nothing it depends on can change: no loads but of scalars stored once."""
@@ -174,7 +176,7 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
         if _fits(scope, site.term):
             groups.setdefault(relevant, []).append(site)
 
-    replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr] = {}
+    replaced: dict[tuple[ir.Expr, tuple[Term, ...]], ir.Expr] = {}
     rewrites: list[Rewrite] = []
     cost_in = cost = 0
     for assume, sites in groups.items():
@@ -187,7 +189,7 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
             made = _better(scope, site, found)
             cost += found.cost if made is not None else found.cost_in
             if made is not None:
-                replaced[id(site.expr), site.assume] = made
+                replaced[site.expr, site.assume] = made
                 parts = (site.term, found.expr, found.cost_in, found.cost, found.validated_by, site.expr.dtype)
                 rewrites.append(Rewrite(*parts))
     report = RewriteReport(len(collect.sites), tuple(rewrites), cost_in, cost)
@@ -216,6 +218,31 @@ def _fits(scope: IndexScope, term: Term) -> bool:
     """Whether the ranges of a term's variables are within signed 64 bits, as the simplifier's are."""
     low, high = dtype_range("int64")
     return all(low <= scope.ranges[n][0] and scope.ranges[n][1] <= high for n in names(term))
+
+
+def _opaque(value: ir.Expr, sources: set[ir.Expr]) -> list[ir.Expr]:
+    """Arithmetic inside ``value`` that its term has as a variable: what is converted, unsigned sums that may wrap."""
+    found: list[ir.Expr] = []
+
+    def look(e: Any, top: bool) -> None:
+        if isinstance(e, tuple):
+            for x in e:
+                look(x, False)
+        elif isinstance(e, ir.Expr) and not isinstance(e, (ir.Var, ir.BufferLoad)):
+            if e in sources and (isinstance(e, ir.Cast) or top):
+                found.extend(x for _, v in fields(e) for x in (v if isinstance(v, tuple) else (v,)) if _arithmetic(x))
+            elif e in sources:
+                found.append(e)
+            else:
+                for _, v in fields(e):
+                    look(v, False)
+
+    look(value, True)
+    return found
+
+
+def _arithmetic(e: Any) -> bool:
+    return isinstance(e, ir.Expr) and not isinstance(e, (ir.Var, ir.BufferLoad)) and is_index(e)
 
 
 def about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
@@ -259,7 +286,7 @@ def _wider(scope: IndexScope, term: Term, into: str) -> list[str]:
 
 
 def _replace(
-    func: ir.PrimFunc, collect: Collect, replaced: dict[tuple[int, tuple[Term, ...]], ir.Expr]
+    func: ir.PrimFunc, collect: Collect, replaced: dict[tuple[ir.Expr, tuple[Term, ...]], ir.Expr]
 ) -> ir.PrimFunc:
     """The function with the sites replaced; the walk repeats the collector's, so the same facts hold at each place."""
 
@@ -269,7 +296,7 @@ def _replace(
 
         def visit(self, value: Any) -> Any:
             if isinstance(value, ir.Expr):
-                value = replaced.get((id(value), self.assume), value)
+                value = replaced.get((value, self.assume), value)
             return super().visit(value)
 
         __call__ = visit
