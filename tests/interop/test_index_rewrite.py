@@ -250,3 +250,53 @@ def f(A: T.Buffer((64,), "float32"), n: T.int32):
     first, second = (store.indices[0] for store in stores(new))
     assert operations(first) == 3  # n, converted, modulo 64, converted
     assert operations(second) == 5 and report.cost_in == report.cost + 3
+
+
+def casts(e):
+    found = []
+    ir.post_order_visit(e, lambda x: found.append(x.dtype) if isinstance(x, ir.Cast) else None)
+    return found
+
+
+def test_a_condition_is_computed_in_the_type_of_its_numbers():
+    _, new, report = rewritten("""
+def f(A: T.Buffer((64,), "float32"), n: T.int64, u: T.uint32):
+    T.device_entry()
+    tx = T.thread_id([32])
+    if (n ^ T.int64(5) ^ T.int64(5)) * T.int64(2) < T.int64(20):
+        A[tx] = 1.0
+    if (u ^ T.uint32(5)) ^ T.uint32(5) < T.uint32(3000000000):
+        A[tx] = 2.0
+""")
+    assert [show(r.after) for r in report.rewrites] == ["(lt n 10)", "(lt u 3000000000)"]
+    ifs = []
+    ir.post_order_visit(new.body, lambda x: ifs.append(x) if isinstance(x, ir.IfThenElse) else None)
+    assert [i.condition.a.dtype for i in ifs] == ["int64", "uint32"] and not any(casts(i.condition) for i in ifs)
+
+
+def test_what_a_wider_type_computes_is_not_computed_in_a_narrower_one():
+    func, new, report = rewritten("""
+def f(A: T.Buffer((1048576,), "float32"), a: T.int32, b: T.int32):
+    T.device_entry()
+    tx = T.thread_id([32])
+    if T.Cast("int64", a) + T.Cast("int64", b) - T.int64(1) < T.int64(5):
+        A[tx] = 1.0
+    for i in range(1048576):
+        for j in range(1048576):
+            A[T.Cast("int32", T.Cast("int64", i) * T.Cast("int64", j) // T.int64(1024) // T.int64(1024))] = 2.0
+""")
+    assert new is func and not report.rewrites  # a sum, a product that int32 doesn't hold
+
+
+def test_a_number_as_a_condition_is_compared_with_zero():
+    _, new, report = rewritten("""
+def f(A: T.Buffer((64,), "float32"), n: T.int32):
+    T.device_entry()
+    tx = T.thread_id([32])
+    A[T.Select((n & 1) % 2 % 4 * 4 != 0, tx, 32 + (tx ^ 3 ^ 3))] = 1.0
+""")
+    (store,) = stores(new)
+    conditions = []
+    ir.post_order_visit(store, lambda x: conditions.append(x.condition) if isinstance(x, ir.Select) else None)
+    assert [c.dtype for c in conditions] == ["bool"]
+    assert [r.cost for r in report.rewrites] == [operations(store.indices[0])]

@@ -120,17 +120,25 @@ class Collect(Declared):
             self._under(self.known(value.condition, False), value.else_case)
 
 
-def emittable(before: Term, after: Term, ranges: dict[str, tuple[int, int]], dtype: str, signed_ok: bool = True) -> bool:
+def emittable(
+    before: Term, after: Term, ranges: dict[str, tuple[int, int]], dtype: str, signed_ok: bool = True,
+    *, width: str | None = None, given: set[str] | None = None,
+) -> bool:  # fmt: skip
     """Whether ``after`` computed at ``dtype`` gives what ``before`` computed at ``dtype`` gives.
 
     ``signed_ok``: the nodes of ``before`` don't overflow a signed width (TVM's assumption).  See the module text.
+    ``width`` is the type of the numbers in a condition; ``given`` are the texts of the terms that the program computes
+    exactly in a signed type which that type holds, all of ``before`` if it isn't given.
     """
     kind = dt.kind(dtype)
-    low, high = dtype_range(dtype if kind != "bool" else "int32")
+    low, high = dtype_range(dtype if kind != "bool" else width or "int32")
     table = Table(ranges)
     table.add(before)
     assumed = kind != "uint" and signed_ok
-    given = {show(t) for t in postorder(before)} if assumed else set()
+    if not assumed:
+        given = set()
+    elif given is None:
+        given = {show(t) for t in postorder(before)}
 
     def right(term: Term) -> bool:
         """Whether the value computed is the true one, modulo two to the width unless it decides something."""
@@ -187,10 +195,10 @@ def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
                 continue
             cost_in += found.cost_in
             made = _better(scope, site, found)
-            cost += found.cost if made is not None else found.cost_in
+            cost += found.cost_in if made is None else made[1]
             if made is not None:
-                replaced[site.expr, site.assume] = made
-                parts = (site.term, found.expr, found.cost_in, found.cost, found.validated_by, site.expr.dtype)
+                replaced[site.expr, site.assume] = made[0]
+                parts = (site.term, found.expr, found.cost_in, made[1], found.validated_by, site.expr.dtype)
                 rewrites.append(Rewrite(*parts))
     report = RewriteReport(len(collect.sites), tuple(rewrites), cost_in, cost)
     return (_replace(func, collect, replaced) if replaced else func), report
@@ -260,22 +268,46 @@ def about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
         known.update(n for i in more for n in names(facts[i]))
 
 
-def _better(scope: IndexScope, site: _Site, found: Any) -> ir.Expr | None:
-    """The expression to put in the place of a site, if it is cheaper there and safe at its width."""
+def _better(scope: IndexScope, site: _Site, found: Any) -> tuple[ir.Expr, int] | None:
+    """The expression to put in the place of a site and its cost, if it is cheaper there and safe at its width."""
     if found.cost >= found.cost_in:
         return None
     used = {n: scope.ranges[n] for n in sorted(names(site.term) | names(found.expr))}
     into = site.expr.dtype
     for dtype in dict.fromkeys((into, *_wider(scope, found.expr, into))):
-        if not emittable(site.term, found.expr, used, dtype):
-            continue
         try:
-            made = ir.arith.cast(into, scope.expr(found.expr, dtype))
+            width = scope.width(found.expr) if dtype == "bool" else dtype
+            if not emittable(site.term, found.expr, used, dtype, width=width, given=_computed(scope, site.expr, width)):
+                continue
+            made, tested = scope.built(found.expr, dtype)
+            made = ir.arith.cast(into, made)
         except TirxError:
             continue
-        if made.dtype == into and operations(made) < operations(site.expr):
-            return made
+        if made.dtype == into and found.cost + tested < found.cost_in and operations(made) < operations(site.expr):
+            return made, found.cost + tested
     return None
+
+
+def _computed(scope: IndexScope, value: ir.Expr, width: str) -> set[str]:
+    """Texts of the terms that ``value`` computes in signed types that ``width`` holds."""
+    kind, bits, _ = dt.parse(width)
+    found: set[str] = set()
+
+    def look(e: Any) -> None:
+        if isinstance(e, tuple):
+            for x in e:
+                look(x)
+        elif isinstance(e, ir.Expr) and is_index(e):
+            own, size, _ = dt.parse(e.dtype)
+            if own == "int" and size <= bits:
+                found.add(show(scope.term(e)))
+            if not isinstance(e, (ir.Var, ir.BufferLoad)):
+                for _, v in fields(e):
+                    look(v)
+
+    if kind == "int":
+        look(value)
+    return found
 
 
 def _wider(scope: IndexScope, term: Term, into: str) -> list[str]:

@@ -43,7 +43,7 @@ from .expr import (
     Sub,
     Var,
 )
-from .index import MAX_SHIFT, Term
+from .index import MAX_SHIFT, Term, names
 
 _BINARY: dict[type, str] = {
     Add: "add", Sub: "sub", Mul: "mul", FloorDiv: "div", FloorMod: "mod", Div: "tdiv", Mod: "tmod", Min: "min", Max: "max",
@@ -156,18 +156,72 @@ class IndexScope:
         return term if first <= low and high <= last else self.name(e)
 
     def expr(self, term: Term, dtype: str = "int32") -> Expr:
-        """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes)."""
+        """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes).
+
+        Raises IRError if its variables have no common type, or a constant isn't of it.
+        """
+        return self.built(term, dtype)[0]
+
+    def built(self, term: Term, dtype: str = "int32") -> tuple[Expr, int]:
+        """:meth:`expr`, and how many different numbers in it are compared with zero to be conditions."""
+        make = _Builder(self, self.width(term) if dtype == "bool" else dtype)
+        return make.condition(term) if dtype == "bool" else make.number(term), len(make.tested)
+
+    def width(self, term: Term) -> str:
+        """The type in which the numbers of a condition are computed: one that has all values of its variables' types."""
+        kinds = {dt.parse(self.sources[n].dtype)[:2] for n in names(term)}
+        signed = max((bits for kind, bits in kinds if kind == "int"), default=0)
+        unsigned = max((bits for kind, bits in kinds if kind == "uint"), default=0)
+        if unsigned >= 32 and not signed:
+            return f"uint{unsigned}"
+        bits = max(32, signed, 2 * unsigned)
+        if bits > 64:
+            raise IRError(f"no type holds both int{signed} and uint{unsigned}")
+        return f"int{bits}"
+
+
+class _Builder:
+    """Makes expressions of terms, their numbers of type ``dtype``."""
+
+    def __init__(self, scope: IndexScope, dtype: str) -> None:
+        self.scope = scope
+        self.dtype = dtype
+        self.tested: set[Expr] = set()
+
+    def number(self, term: Term) -> Expr:
+        """A term as a number; a condition is 0 or 1."""
+        made = self._made(term)
+        return made if made.dtype == self.dtype else cast(self.dtype, made)
+
+    def condition(self, term: Term) -> Expr:
+        """A term as a condition; a number holds if it isn't 0."""
+        made = self._made(term)
+        if made.dtype == "bool":
+            return made
+        if isinstance(made, IntImm):
+            return IntImm("bool", made.value != 0)
+        self.tested.add(made)
+        return binary(NE, made, const(0, made.dtype))
+
+    def _made(self, term: Term) -> Expr:
         if isinstance(term, int):
-            return const(term, dtype)
+            return const(term, self.dtype)
         if isinstance(term, str):
-            source = self.sources[term]
-            return source if source.dtype == dtype else cast(dtype, source)
+            source = self.scope.sources[term]
+            return source if source.dtype in ("bool", self.dtype) else cast(self.dtype, source)
         op, *args = term
         if op == "select":
-            return select(self.expr(args[0], "bool"), self.expr(args[1], dtype), self.expr(args[2], dtype))
+            branches = [self._made(a) for a in args[1:]]
+            if all(b.dtype == "bool" for b in branches):
+                return select(self.condition(args[0]), *branches)
+            return select(self.condition(args[0]), self.number(args[1]), self.number(args[2]))
         if op == "lnot":
-            return logical_not(self.expr(args[0], "bool"))
+            made = self._made(args[0])
+            return logical_not(made) if made.dtype == "bool" else binary(EQ, made, const(0, made.dtype))
+        if op in ("land", "lor"):
+            return _BUILD[op](self.condition(args[0]), self.condition(args[1]))
+        if op in ("and", "or", "xor") and all(self._made(a).dtype == "bool" for a in args):
+            return _BUILD[op](self._made(args[0]), self._made(args[1]))
         if op == "neg":
-            return negate(self.expr(args[0], dtype))
-        inner = "bool" if op in ("land", "lor") else "int32" if dtype == "bool" else dtype
-        return _BUILD[op](self.expr(args[0], inner), self.expr(args[1], inner))
+            return negate(self.number(args[0]))
+        return _BUILD[op](self.number(args[0]), self.number(args[1]))
