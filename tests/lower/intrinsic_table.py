@@ -30,6 +30,8 @@ ELSEWHERE = {
     **dict.fromkeys(("exp2", "rcp", "reduce3_max_f32", "reduce3_min_f32", "fdividef"), "test_functions"),
     **dict.fromkeys((f"__shfl{n}_sync" for n in ("", "_up", "_down", "_xor")), "test_run_shuffles"),
     **dict.fromkeys(("atomic_add", "atomic_cas", "atom_scalar", "red_scalar"), "test_run_atomics"),
+    **dict.fromkeys((f"iket_{n}" for n in ("mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token")),
+                    "test_run_intrinsics"),
     "instruction": "test_tvm_instructions", "addr": "test_tvm_instructions",
 }  # fmt: skip
 #: What a call becomes that has no template.
@@ -57,6 +59,8 @@ def ptx_of(name: str) -> str:
             first = module.TEMPLATES[name][0].text
             if not isinstance(first, str):
                 return "by its arguments"
+            if not first:
+                return "nothing"
             opcodes = [part.split()[1 if part.split()[0].startswith("@") else 0] for part in first.split(";") if part.strip()]
             return ", ".join(dict.fromkeys(f"`{o}`" for o in opcodes))
     if name in OTHER:

@@ -213,6 +213,7 @@ NO_EFFECT = frozenset(
         "ptx.cp_async_bulk_commit_group", "ptx.cp_async_bulk_wait_group", "ptx.prefetch_tensormap",
         "ptx.tcgen05_relinquish_alloc_permit", "ptx.tcgen05_fence_before_thread_sync",
         "ptx.tcgen05_fence_after_thread_sync", "ptx.tcgen05_wait_ld", "ptx.tcgen05_wait_st", "ptx.wgmma_fence",
+        *(f"cuda.iket_{n}" for n in ("mark", "range_start", "range_end", "range_push", "range_pop")),
         "ptx.wgmma_commit_group", "ptx.wgmma_wait_group", "cuda.thread_fence", "cuda.nano_sleep", "cuda.printf",
     )
 )  # fmt: skip

@@ -29,6 +29,7 @@ from ..ir import (
     For,
     IfThenElse,
     IntImm,
+    Opaque,
     PointerType,
     PrimFunc,
     PrimType,
@@ -332,8 +333,10 @@ class Lowerer:
 
     def evaluate(self, s: Evaluate, place: Place) -> list[Node]:
         call = s.value
-        if isinstance(call, IntImm):
+        if isinstance(call, (IntImm, Var)) or (isinstance(call, Call) and call.op.name == "tirx.address_of"):
             return []
+        if isinstance(call, Opaque):
+            raise LoweringError(f"there is no counterpart of {call.foreign_type}, so no PTX")
         if not isinstance(call, Call):
             raise LoweringError("an expression is evaluated for nothing")
         if call.op.name in ATOMICS:

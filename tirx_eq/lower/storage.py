@@ -22,8 +22,10 @@ from ..ir import (
     BufferLoad,
     Call,
     DeclBuffer,
+    Evaluate,
     Expr,
     IntImm,
+    Op,
     PrimFunc,
     StmtVisitor,
     Var,
@@ -150,6 +152,7 @@ class _Collect(StmtVisitor):
         self.allocated: list[tuple[Buffer, Span | None]] = []
         self.views: list[tuple[Buffer, Span | None]] = []
         self.pointers: dict[Var, Expr] = {}
+        self.mapped: dict[Var, tuple[Expr, Expr] | None] = {}
         self.bound: dict[Var, Expr] = {}
         self.dynamic_bytes = 0
 
@@ -163,6 +166,22 @@ class _Collect(StmtVisitor):
 
     def visit_bind(self, value: Bind) -> None:
         self.bound[value.var] = value.value
+
+    def visit_evaluate(self, value: Evaluate) -> None:
+        call = value.value
+        if isinstance(call, Call) and call.op.name == "tirx.ptx.instruction" and str(call.args[1].value).startswith("mapa."):
+            target, address, rank = call.args[2:5]
+            known = self.mapped.get(target.buffer.data)
+            self.mapped[target.buffer.data] = None if known is not None else (address, rank)
+
+    def pointer(self, var: Var) -> Expr | None:
+        """What a view's pointer is; one that the instruction ``mapa`` gave, by what it was given."""
+        value = self.pointers.get(var, self.bound.get(var))
+        inner = value
+        while isinstance(inner, Call) and inner.op.name == "tirx.reinterpret":
+            inner = inner.args[0]
+        found = self.mapped.get(inner.buffer.data) if isinstance(inner, BufferLoad) else None
+        return value if found is None else Call("handle", Op.get("tirx.ptx.map_shared_rank"), found)
 
     def visit_attr_stmt(self, value: AttrStmt) -> None:
         if value.attr_key == "tirx.dyn_smem_bytes" and isinstance(value.value, IntImm):
@@ -216,7 +235,7 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
             if buffer.scope == "tmem":
                 storage.roots[buffer.data] = _tmem_root(buffer, span)
             else:
-                value = collect.pointers.get(buffer.data, collect.bound.get(buffer.data))
+                value = collect.pointer(buffer.data)
                 storage.roots[buffer.data] = _part_of(buffer, storage, value) or _cluster_root(buffer, storage, value, span)
     if limit is not None:
         for buffer, span in collect.views:

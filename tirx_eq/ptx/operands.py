@@ -112,7 +112,7 @@ class Address:
     def __str__(self) -> str:
         if not self.offset:
             return f"[{self.base}]"
-        return f"[{self.base}{self.offset:+d}]"
+        return f"[{self.base}+{self.offset}]"  # ptxas wants +-8, not -8
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import LoweringError, Span
 from ...ir import Buffer, BufferLoad, Call, Evaluate, Expr, IntImm, PrimFunc, TilePrimitiveCall, post_order_visit
 from ..code.intrinsics import PARITY_WAITS, address_operand
+from ..intrinsics.instruction import INSTRUCTION
 from ..storage import Storage, remote_address
 
 INIT = "tirx.ptx.mbarrier_init"
@@ -117,8 +118,12 @@ class _Survey:
             parity = call.args[1]
             self.waits.append((span, call.op.short_name, load.buffer, parity.value if isinstance(parity, IntImm) else None))
             return
+        told = self.told
+        if name == INSTRUCTION and str(call.args[1].value).startswith("mbarrier.init"):
+            self.told = self.begun
         for arg in call.args:
             self._tell(arg)
+        self.told = told
 
     def _tell(self, value: Any) -> None:
         if not isinstance(value, Expr):

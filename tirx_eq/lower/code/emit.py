@@ -206,7 +206,7 @@ class Emitter:
         self.diverged = outer or self.diverged
 
     def _loop(self, node: Loop) -> None:
-        start, stop = (self.index(Index(e)) for e in (node.start, node.stop))
+        start, stop = (self.terms.wrapped(self.indices.term(e), 32) for e in (node.start, node.stop))
         step = self.index(Index(node.step))
         if not isinstance(step, Imm) or int(step.value) <= 0:
             raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
@@ -347,7 +347,7 @@ class Emitter:
         return self.words[w]
 
     def index(self, i: Index) -> Reg | Imm:
-        return self.terms.value(self.indices.term(i.expr), i.bits)
+        return self.terms.wrapped(self.indices.term(i.expr), i.bits)
 
     def condition(self, e: Expr) -> Reg | Not:
         return self.terms.predicate(self.indices.term(e))

@@ -426,8 +426,13 @@ class ValueCode:
             held, count = (self.register(a) for a in e.args)
             kind = "shl.b" if name == "tirx.shift_left" else f"shr.{'u' if dt.kind(e.dtype) == 'uint' else 's'}"
             return self.k.op(f"{kind}{bits}", self.fit(held, f"b{bits}", e.dtype), self.fit(count, "b32", e.args[1].dtype))
+        if name == "tirx.bitwise_not":
+            bits = 64 if dt.bits(e.dtype) == 64 else 32
+            return self.k.op(f"not.b{bits}", self.fit(self.register(e.args[0]), f"b{bits}", e.dtype))
         if name == "tirx.isnullptr":
-            return self.k.op("setp.eq.s64", self.register(e.args[0]), 0)
+            place = self._places().locate(e.args[0])
+            address = self.e.number(place, 64) if isinstance(place, Memory) else self.register(e.args[0])
+            return self.k.op("setp.eq.s64", address, 0)
         if e.dtype == "handle" and isinstance(place := self._places().locate(e), Memory):
             return self.e.number(place, 64)
         if (found := self._function(name.removeprefix("tirx."), e)) is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import Call
-from . import barriers, collectives, copies, matrix, memory, tcgen05, values
+from . import barriers, collectives, copies, events, matrix, memory, tcgen05, values
 from .language import Template
 
 FAMILIES = {
-    "barriers": barriers, "collectives": collectives, "copies": copies, "matrix": matrix, "memory": memory, "tcgen05": tcgen05,
+    "barriers": barriers, "collectives": collectives, "copies": copies, "events": events, "matrix": matrix, "memory": memory,
+    "tcgen05": tcgen05,
     "values": values,
 }  # fmt: skip
 TEMPLATES: dict[str, tuple[Template, ...]] = {name: t for family in FAMILIES.values() for name, t in family.TEMPLATES.items()}
@@ -87,8 +88,7 @@ REFUSED: dict[str, str] = {
         "putmem_signal_nbi_block")},
     **{f"tirx.ptx.wgmma_{n}": _WGMMA for n in (
         "fence", "commit_group", "wait_group", "noop_barrier", "encode_matrix_descriptor", "mma_async_ss", "mma_async_rs")},
-    **{f"tirx.cuda.iket_{n}": _PROFILE for n in (
-        "mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token", "official_event")},
+    "tirx.cuda.iket_official_event": _PROFILE,
     **{f"tirx.timer_{n}_cuda": _PROFILE for n in ("init", "start", "end", "finalize")},
     **{f"tirx.tvm_{n}": _FRAGMENT for n in (
         "fill_fragment", "load_matrix_sync", "mma_sync", "bmma_sync", "store_matrix_sync")},
