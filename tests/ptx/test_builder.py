@@ -289,7 +289,7 @@ def test_if_else_arms_in_order(k):
 def test_spelling():
     assert str(Imm(1 << 20)) == "0x100000" and str(Imm(-3)) == "-3" and Imm(3, hex=True).spell("b32") == "0x3"
     assert Imm(1.0).spell("f32") == "0f3F800000" and Imm(1.0).spell("f64") == "0d3FF0000000000000"
-    assert str(Address(Reg("b64", 1), -8)) == "[%rd1-8]"
+    assert str(Address(Reg("b64", 1), -8)) == "[%rd1+-8]"
     assert str(vec([Reg("b32", 0), Imm(1)])) == "{%r0, 1}"
     assert str(Pair(SINK, Reg("pred", 2))) == "_|%p2"
 

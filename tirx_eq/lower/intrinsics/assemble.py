@@ -68,10 +68,10 @@ class Assembly:
             groups = _grouped(match, given)
             if groups is not None and all(self._plausible(match, s, m) for s, m in groups):
                 return match, groups
-        if given and not isinstance(given[0].what, Kept):
-            sunk = [Given(Kept()), *given]  # a result that is left out altogether
+        # Numbers of which there is one may be left out, and so may a result.
+        for more in (given, [Given(Kept()), *given]):
             for match in found:
-                groups = _grouped(match, sunk)
+                groups = _grouped(match, more, literals=True)
                 if groups is not None and all(self._plausible(match, s, m) for s, m in groups):
                     return match, groups
         shapes = "; or ".join(", ".join(s.name for s in m.instruction.operands) for m in found)
@@ -93,6 +93,9 @@ class Assembly:
             return False
         if isinstance(one.what, Kept):
             return spec.sink or spec.kind == "pair"
+        if spec.dst and isinstance(one.what, BufferLoad):
+            bits, wanted = dt.storage_bits(one.what.dtype), TYPE_BITS.get(match.type_of(spec.type), 32)
+            return spec.reg and (wanted == 1 or bits == wanted or (spec.wide and bits > wanted) or one.role == "value")
         if spec.dst:
             return isinstance(one.what, (BufferLoad, Call, Var, str)) or one.role == "result"
         if spec.kind == "pred" and one.role == "any" and isinstance(one.what, Expr):
@@ -225,14 +228,22 @@ def _may_address(what: Any, space: str) -> bool:
     return dt.bits(what.dtype) == (32 if space.startswith(("shared", "tmem")) else 64)
 
 
-def _grouped(match: Match, given: Sequence[Given]) -> list[tuple[Spec, Sequence[Given]]] | None:
-    """Each operand of a form with the arguments it consists of, or None if there are too few or too many."""
+def _grouped(match: Match, given: Sequence[Given], literals: bool = False) -> list[tuple[Spec, Sequence[Given]]] | None:
+    """Each operand of a form with the arguments it consists of, or None if there are too few or too many.
+
+    ``literals``: operands of which the instruction set fixes the value are not among the arguments.
+    """
     wanted = [s for s in match.instruction.operands if not s.when or s.when == "?" or match.has(s.when)]
-    sizes = [_size(match, s) for s in wanted]
+    fixed = [literals and s.imm is not None and s.imm.low == s.imm.high for s in wanted]
+    sizes = [0 if f else _size(match, s) for s, f in zip(wanted, fixed)]
     spare = len(given) - sum(sizes)
     made: list[tuple[Spec, Sequence[Given]]] = []
     place = 0
-    for spec, size in zip(wanted, sizes):
+    for spec, size, literal in zip(wanted, sizes, fixed):
+        if literal:
+            assert spec.imm is not None
+            made.append((spec, (Given(spec.imm.low),)))
+            continue
         if spec.when == "?" and spare < 0:
             spare += size
             continue
