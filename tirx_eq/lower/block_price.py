@@ -71,7 +71,7 @@ def _traffic(c: CallContext, opcode: str, space: str, node: Instruction) -> tupl
     for w in range(0, c.launch.threads, 32):
         lanes = [int(a) // width * width if on else None for a, on in zip(offsets[w : w + 32], c.active.mask[w : w + 32])]
         if matrices:
-            lanes = lanes[: 8 * int(matrices)]
+            lanes = lanes[: (16 if "m16n16" in opcode else 8) * int(matrices)]
         moved = [a for a in lanes if a is not None]
         if not moved:
             continue

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...ptx.target import target_has
-from ..code.matrix_rows import ROW_BYTES, TRANSPOSED, matrix_copy
+from ..code.matrix_rows import BYTES, ROW_BYTES, TRANSPOSED, matrix_copy
 from ..context import CallContext
 from ..sharing.spread import local_and_memory
 from ..sharing.spread_vectors import not_aligned, not_contiguous
 from .registry import OPTIONS, holds, holds_at, in_space
 
-OPTIONS["matrices"] = lambda c: [k + t for t in (0, TRANSPOSED) for k in (4, 2, 1)]
+OPTIONS["matrices"] = lambda c: [k + t for t in (0, TRANSPOSED, BYTES) for k in (4, 2, 1)]
 
 
 @holds("source in shared memory and destination in registers")

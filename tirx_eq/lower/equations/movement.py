@@ -309,7 +309,13 @@ class Trace:
             raise ProofError(f"the layout equation of '{self.c.op}': a matrix instruction is reached by part of a warp")
         offset, lane, warp = self.points.of(at.offset), self.threads % 32, self.threads // 32 * 32
         for k, word in enumerate(words):
-            if ".trans" in i.opcode:  # two pieces of 16 bits, one below the other
+            if ".m16n16." in i.opcode:  # four bytes, one below the other; two registers per matrix
+                row = [offset[warp + 16 * (k // 2) + 4 * (lane % 4) + b] for b in range(4)]
+                places = [r + lane // 4 + 8 * (k % 2) for r in row]
+            elif ".m16n8." in i.opcode:  # of two rows, bytes of the first 8 columns and of the others
+                row = [offset[warp + 8 * k + 2 * (lane % 4) + s] for s in (0, 1)]
+                places = [r + lane // 4 + 8 * h for h in (0, 1) for r in row]
+            elif ".trans" in i.opcode:  # two pieces of 16 bits, one below the other
                 row = [offset[warp + 8 * k + 2 * (lane % 4) + h] + 2 * (lane // 4) for h in (0, 1)]
                 places = [place for r in row for place in self.parts(r, 2)]
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ..block_price import price_block
-from ..code.matrix_rows import ROW_BYTES, matrices_of, matrix_copy
+from ..code.matrix_rows import BYTES, ROW_BYTES, TRANSPOSED, form_of, matrix_copy
 from ..context import CallContext
 from ..machine import Price
 from ..program import Block, Memory, Node, Word, instruction
@@ -18,9 +18,8 @@ def _emit(c: CallContext, code: int) -> Block:
     if isinstance(found, str) or isinstance(both, str):
         raise LoweringError(str(found), span=c.span)
     local, memory = both
-    count, transposed = matrices_of(code)
     loading = c.outputs[0] is local
-    opcode = f"{'ldmatrix' if loading else 'stmatrix'}.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
+    opcode = f"{'ldmatrix' if loading else 'stmatrix'}.sync.aligned.{form_of(code, loading).name}"
     nodes: list[Node] = []
     per_row = ROW_BYTES * 8 // local.bits
     for step, registers in enumerate(found.registers):
@@ -42,8 +41,8 @@ def price_matrix_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
 
 
 def _show(values: tuple[int, ...]) -> str:
-    count, transposed = matrices_of(values[0])
-    return f"x{count}{'.trans' if transposed else ''}"
+    (code,) = values
+    return f"x{code % TRANSPOSED}" + (".trans.b8" if code >= BYTES else ".trans" if code >= TRANSPOSED else "")
 
 
 MATRIX_COPIES = (
