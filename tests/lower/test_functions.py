@@ -16,6 +16,7 @@ from tirx_eq.ptx.ptxas import assemble, find_tool
 from tirx_eq.sim import simulate
 
 from .kernels import kernel
+from .value_kernels import COLUMNS, value_kernel
 
 COUNT = 1024
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -229,6 +230,40 @@ def test_chains_of_maxima_compare_three_values(reverse):
     call = f"Tx.cta.binary_chain(C{part}, A{part}, B{part}, 2.0, 'maximum', 'maximum', reverse1={reverse})"
     np.testing.assert_array_equal(evaluate(call, x, y), np.fmax(np.fmax(x, y), np.float32(2)))
     assert compiled(call, "float32").ptx.count("max.f32") == 1
+
+
+@pytest.mark.parametrize("how", ["worst", "nearest"])
+@pytest.mark.parametrize("name", ["exp2", "tanh"])
+def test_every_bfloat16(name, how):
+    """The instructions of bf16: all 65536 arguments, within what is promised for that dtype."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(dt.numpy_dtype("bfloat16"))
+    blocks = (1 << 16) // 128
+    made = compile_function(kernel(
+        f"t = Tx.thread_id([128])\nb = Tx.cta_id([{blocks}])\ni = b * 128 + t\nC[i] = Tx.{name}(A[i])",
+        'A: Tx.Buffer((65536,), "bfloat16"), C: Tx.Buffer((65536,), "bfloat16")',
+    ))  # fmt: skip
+    assert {"exp2": "ex2.approx.ftz.bf16 ", "tanh": "tanh.approx.bf16 "}[name] in made.ptx
+    got = made.simulate(every, np.zeros_like(every), approximations=how).arrays["C"]
+    with np.errstate(all="ignore"):
+        exact = values.UNARY[name](every.astype(np.float32).astype(np.float64))
+    check(got, exact, promised(name, "bfloat16"), "bfloat16")
+
+
+@pytest.mark.parametrize("call", ["exp2(C{p}, A{p})", "exp2(C{p}, A{p}, None, 0.5)"])
+def test_pairs_of_bfloat16_have_an_exponential(call):
+    """Two at once, if the argument is a number of bf16; a product isn't, and goes through float32."""
+    made = compiled(f"Tx.cta.{call.format(p='[b * 128 : b * 128 + 128]')}", "bfloat16")
+    plain = "None" not in call
+    assert ("ex2.approx.ftz.bf16" in made.ptx) == plain and ("ex2.approx.ftz.f32" in made.ptx) != plain
+    wide = compiled("Tx.cta.exp2(C[b * 128 : b * 128 + 128], A[b * 128 : b * 128 + 128])", "float16")
+    assert "ex2.approx.ftz.f32" in wide.ptx  # f16 promises more than its instruction keeps
+    pairs = compile_function(value_kernel("exp2({D}, {A})", dict.fromkeys("DA", ("bfloat16", "registers", COLUMNS)), "thread"))
+    assert pairs.ptx.count("ex2.approx.ftz.bf16x2 ") == COLUMNS // 2 and "cvt" not in pairs.ptx.replace("cvta", "")
+    x = arguments("exp2", "bfloat16")
+    with np.errstate(all="ignore"):
+        exact = np.exp2(x.astype(np.float64) * (1.0 if plain else 0.5))
+    got = made.simulate(x, x, np.zeros_like(x), approximations="worst").arrays["C"]
+    check(got, exact, promised("exp2", "bfloat16"), "bfloat16")
 
 
 def test_a_cheaper_form_is_taken_where_it_is_accurate_enough():

@@ -36,7 +36,7 @@ def price_block(c: CallContext, block: Block) -> Price:
         head = node.opcode.split(".", 1)[0]
         issue += _slots(node)
         converts += 32 * (head in CONVERTS)
-        special += 32 * (head in SPECIAL)
+        special += 32 * (head in SPECIAL) * (2 if node.opcode.endswith("x2") else 1)
         for o in node.operands:
             if isinstance(o, Memory):
                 accesses.setdefault((node.opcode, o.root.space, o.root.name), []).append(node)

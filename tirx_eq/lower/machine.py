@@ -32,6 +32,7 @@ B200 = Machine()
 SEQUENCES = {
     "div.rn.f32": 8, "sqrt.rn.f32": 6, "rcp.rn.f32": 4, "ex2.approx.f32": 4, "lg2.approx.f32": 4, "rcp.approx.f32": 7,
     "rsqrt.approx.f32": 4, "sqrt.approx.f32": 4, "div.full.f32": 9, "sin.approx.f32": 2, "cos.approx.f32": 2,
+    "ex2.approx.ftz.bf16x2": 3, "tanh.approx.bf16x2": 3,
 }  # fmt: skip
 #: Issue slots that a barrier is worth, by scope: it waits for the latency of a store to shared memory (about 20 to 30 cycles in
 #: published benchmarks).

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
+from .code.functions import NARROW_FORMS
 from .code.intrinsics import constant
 from .code.lanes import bits_of
 from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, SCALE, cast_path
@@ -97,8 +98,14 @@ def scalar_dtype(value: Any) -> str:
 
 
 def native(tree: Tree, dtype: str) -> bool:
-    """Whether every operation of the tree has an instruction for the dtype itself."""
-    return all(op == "select" or (op, dtype, 1) in ARITHMETIC for op in operations(tree))
+    """Whether every operation of the tree has an instruction for the dtype itself.
+
+    Functions of narrow floats have one of their own only where the argument is a number of the dtype, not a sum or product.
+    """
+    ops = operations(tree)
+    if len(ops) > 1 and any((op, dtype) in NARROW_FORMS for op in ops):
+        return False
+    return all(op == "select" or (op, dtype, 1) in ARITHMETIC for op in ops)
 
 
 def work_dtype(call: TilePrimitiveCall) -> str:

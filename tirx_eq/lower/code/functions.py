@@ -134,6 +134,13 @@ FORMS: dict[str, tuple[Form, ...]] = {
 }  # fmt: skip
 
 
+#: (function, dtype of argument and result) -> the instruction that has it; ``{v}`` is x2 for two lanes.  Errors (PTX ISA
+#: 9.7.4, the result's rounding included): ex2 of bf16 2^-7, tanh of bf16 2^-8, both relative, which is what is promised there.
+#: Those of f16 (2^-9.9, and 2^-10.987 absolute) are more than that: it goes through float32.
+NARROW_FORMS: dict[tuple[str, str], str] = {
+    ("exp2", "bfloat16"): "ex2.approx.ftz.bf16{v} d a", ("tanh", "bfloat16"): "tanh.approx.bf16{v} d a",
+}  # fmt: skip
+
 #: Formats whose numbers other than 0 are neither subnormal in float32 nor so large that their reciprocals are.
 NARROW = ("float16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int8", "uint8", "int16", "uint16")
 

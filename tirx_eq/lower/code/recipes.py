@@ -14,7 +14,7 @@ from functools import cache
 
 from ...ir import dtype as dt
 from .double import DOUBLE
-from .functions import FORMS, form_of
+from .functions import FORMS, NARROW_FORMS, form_of
 
 #: Register type of one lane and of two lanes together, by bits of a lane.
 SINGLE = {8: "b16", 16: "b16", 32: "b32", 64: "b64"}
@@ -62,6 +62,9 @@ def _arithmetic() -> dict[tuple[str, str, int], str]:
         for op, text in _HALF.items():
             made[op, dtype, 1] = text.format(t=PTX[dtype])
             made[op, dtype, 2] = _upper(text.format(t=PTX[dtype] + "x2"))
+    for (op, dtype), text in NARROW_FORMS.items():
+        made[op, dtype, 1] = text.format(v="")
+        made[op, dtype, 2] = _upper(text.format(v="x2"))
     for op, text in _F64.items():
         made[op, "float64", 1] = text.replace("{t}", "f64")
     for dtype in ("int64", "uint64", "int32", "uint32", "int16", "uint16"):

@@ -40,7 +40,7 @@ from ..intrinsics.places import Places
 from ..program import Memory, Store, Temp, Value, Word
 from .accesses import state_space
 from .double import DOUBLE
-from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, TESTS, WIDE, form_of
+from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, NARROW_FORMS, TESTS, WIDE, form_of
 from .intrinsics import address_operand, constant, named_arguments
 from .recipes import CASTS, FLOAT8, ROUTINES, SCALE, SINGLE, cast_path, parse_recipe
 
@@ -459,6 +459,8 @@ class ValueCode:
             if name not in WIDE:
                 return None
             return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
+        if e.dtype == dtype and (name, dtype) in NARROW_FORMS:
+            return self._recipe(NARROW_FORMS[name, dtype].format(v=""), [self.register(e.args[0])], "b16")
         made = self._recipe(form_of(name, e.dtype, dtype).text, self._wide(e.args))
         if e.dtype in FLOAT8:
             return self._convert(made, "float32", e.dtype)

@@ -33,9 +33,25 @@ ERRORS: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
+#: The same for f16 and bf16 (PTX ISA 9.7.4), the rounding of the result left out: (relative, absolute).
+NARROW_ERRORS: dict[tuple[str, str], tuple[float, float]] = {
+    ("ex2", "f16"): (2.0**-9.9 - 2.0**-11, 0.0), ("ex2", "bf16"): (2.0**-7 - 2.0**-8, 0.0),
+    ("tanh", "f16"): (0.0, 2.0**-10.987 - 2.0**-12), ("tanh", "bf16"): (2.0**-8, 0.0),
+}  # fmt: skip
+
+
+def worst_narrow(name: str, kind: str, operand: Array, exact: Array) -> Array:
+    """The same for an instruction on f16 or bf16 values (``operand`` has them as float32)."""
+    relative, absolute = NARROW_ERRORS[name, kind]
+    return _off(operand, exact, relative * np.abs(exact) + absolute)
+
+
 def worst(name: str, operand: Array, exact: Array) -> Array:
     """A value as far from the exact result (float64) as instruction ``name`` allows; its rounding to float32 is left room."""
-    error = ERRORS[name](operand.astype(np.float64), exact) - 2.0**-24 * np.abs(exact)
+    return _off(operand, exact, ERRORS[name](operand.astype(np.float64), exact) - 2.0**-24 * np.abs(exact))
+
+
+def _off(operand: Array, exact: Array, error: Array) -> Array:
     bits = operand.astype(np.float32).view(np.uint32) * np.uint32(0x9E3779B1)
     sign = np.where(bits >> np.uint32(31) == 0, 1.0, -1.0)
     return np.where(np.isfinite(exact) & (error > 0), exact + sign * error, exact)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from tirx_eq.sim.arithmetic.alu import need
-from tirx_eq.sim.arithmetic.approximate import worst
+from tirx_eq.sim.arithmetic.approximate import worst, worst_narrow
 from tirx_eq.sim.arithmetic.formats import exact_sum, float_source, float_target, flush, round_f32, widen
 from tirx_eq.sim.isa import FLOATS, entry
 from tirx_eq.sim.program import ALU, Decoder, Run
@@ -157,6 +157,7 @@ def unary(function: Callable[[Array], Array], double: bool = False) -> Callable[
         target = float_target(decoder, instr.operands[0], kind)
         ftz = "ftz" in instr.parts
         inexact = "approx" in instr.parts and kind == "f32"
+        narrow = kind.removesuffix("x2") if "approx" in instr.parts and kind not in ("f32", "f64") else ""
         mode = next((p for p in instr.parts if p in MODES), "rn")
 
         def run(w: Wave, g: Group) -> None:
@@ -167,6 +168,8 @@ def unary(function: Callable[[Array], Array], double: bool = False) -> Callable[
                 result = function(value.astype(np.float64))
                 if inexact and w.context.approximations == "worst":
                     result = worst(instr.parts[0], value, result)
+                elif narrow and w.context.approximations == "worst":
+                    result = worst_narrow(instr.parts[0], narrow, value, result)
                 if kind == "f32":
                     result = round_f32(result, mode)
             else:
