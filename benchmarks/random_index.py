@@ -4,7 +4,8 @@
 
 Expressions are up to 8 operations deep, over all operators and ranges with negative values; each result is compared with
 the input by the scalar evaluator, at all points of a small box and else at ``--points`` of them.  Without ``--validate``
-the rules stand alone: no result is held back for want of a proof.
+the rules stand alone: no result is held back for want of a proof.  ``--kind words`` makes what programs do to words instead:
+casts, clamps, guards with symbolic extents, whole words as ranges, shared subterms.
 
 Prints counts and CPU time, and every wrong result.  Exit code 1 if a result was wrong, a process died, or a chunk of 500
 took more than ``--budget`` CPU seconds or gave no answer in ten times that.  Deterministic for a seed.  With ``--out``
@@ -25,11 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from tirx_eq.egraph import batch
-from tirx_eq.egraph.random_terms import random_row, sample
+from tirx_eq.egraph.random_terms import random_row, sample, wide_row
 from tirx_eq.errors import TirxError
 from tirx_eq.ir.index import SCALAR, EvaluationError, Term, show
 
 CHUNK = 500
+KINDS = {"plain": random_row, "words": wide_row}
+Job = tuple[int, int, int, bool, str]
 
 
 def values(term: Term, points: list[dict[str, int]], known: dict[Term, list[int | None]]) -> list[int | None]:
@@ -57,11 +60,11 @@ def values(term: Term, points: list[dict[str, int]], known: dict[Term, list[int 
     return found
 
 
-def run_chunk(job: tuple[int, int, int, bool]) -> dict[str, Any]:
+def run_chunk(job: Job) -> dict[str, Any]:
     """Simplify and check ``count`` expressions of one seed."""
-    seed, count, points, validated = job
+    seed, count, points, validated, kind = job
     r = random.Random(seed)
-    rows = [random_row(r) for _ in range(count)]
+    rows = [KINDS[kind](r) for _ in range(count)]
     start = time.process_time()
     results = batch.simplify_rows(rows, check_result=validated)
     took = time.process_time() - start
@@ -89,12 +92,12 @@ def run_chunk(job: tuple[int, int, int, bool]) -> dict[str, Any]:
     return out
 
 
-def run_all(jobs: list[tuple[int, int, int, bool]], workers: int, patience: float) -> Iterator[dict[str, Any]]:
+def run_all(jobs: list[Job], workers: int, patience: float) -> Iterator[dict[str, Any]]:
     """Results of all jobs as they come; a process that dies or says nothing for ``patience`` seconds costs its chunk only."""
     waiting = list(jobs)
     while waiting:
         pool = ProcessPoolExecutor(workers)
-        running: dict[Future[dict[str, Any]], tuple[int, int, int, bool]] = {}
+        running: dict[Future[dict[str, Any]], Job] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < workers:
@@ -132,12 +135,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS, default="plain")
     parser.add_argument("--points", type=int, default=30, help="points checked per expression")
     parser.add_argument("--validate", action="store_true", help="also run translation validation")
     parser.add_argument("--budget", type=float, default=60.0, help="CPU seconds for a chunk of 500")
     parser.add_argument("--out", type=Path, help="a line per chunk; chunks that are there already are not run again")
     args = parser.parse_args()
-    jobs = [(args.seed * 1_000_003 + i, CHUNK, args.points, args.validate) for i in range(-(-args.count // CHUNK))]
+    chunks = range(-(-args.count // CHUNK))
+    jobs = [(args.seed * 1_000_003 + i, CHUNK, args.points, args.validate, args.kind) for i in chunks]
     known: dict[int, dict[str, Any]] = {}
     if args.out is not None and args.out.exists():
         known = {r["seed"]: r for r in map(json.loads, args.out.read_text().splitlines())}
