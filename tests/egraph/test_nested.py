@@ -82,7 +82,7 @@ def test_branches_in_more_contexts_than_can_be_looked_at_are_left_alone() -> Non
     assert found[0] is None and sum(asked) < MAX_VISITS
 
 
-LEVELS = 1_500
+LEVELS = 1_000
 TALL: dict[str, Step] = {
     "div": lambda t, i: ("div", ("add", t, "y"), 3 + i % 3),
     "min": lambda t, i: ("min", ("add", t, "z"), "y"),

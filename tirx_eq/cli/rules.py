@@ -22,6 +22,8 @@ class Row:
     text: str
     proved_by: str
     status: str
+    ends: str
+    """Why the rule stops: no terms, no larger, measure, bounded or pair; and the bound that its author states."""
 
 
 def rule_rows() -> list[Row]:

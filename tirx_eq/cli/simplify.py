@@ -94,6 +94,16 @@ def problem(row: dict[str, Any]) -> Problem:
     return parse(row["expr"]), ranges
 
 
+def conditions(row: dict[str, Any]) -> list[Term]:
+    """The conditions that a row assumes, ``{assume: [text, …]}``; none if it doesn't say.  Raises ``ParseError``."""
+    from ..ir.index import parse
+
+    texts = row.get("assume", [])
+    if not isinstance(texts, list) or any(not isinstance(t, str) for t in texts):
+        raise ParseError("'assume' must be a list of conditions such as \"(eq (mod n 8) 0)\"")
+    return [parse(t) for t in texts]
+
+
 def _result(row: dict[str, Any], made: Simplified, ms: float) -> dict[str, Any]:
     from ..ir.index import show
 
@@ -109,6 +119,18 @@ def _failure(row: Any, number: int, error: TirxError) -> dict[str, Any]:
         **({"id": row["id"]} if isinstance(row, dict) and "id" in row else {}),
         "error": str(error), "line": number,
     }  # fmt: skip
+
+
+def _solve_under(p: Problem, assume: Sequence[Term], optimal: bool) -> Simplified | TirxError:
+    """The result or the error of one problem under conditions."""
+    from ..egraph.simplify import simplify
+
+    try:
+        return simplify(*p, assume=assume, optimal=optimal)
+    except RecursionError:
+        return ParseError("the expression is nested too deep")
+    except TirxError as error:
+        return error
 
 
 def _solve(problems: Sequence[Problem], optimal: bool, traced: bool = False) -> list[Simplified | TirxError]:
@@ -132,20 +154,24 @@ def simplify_chunk(lines: Sequence[tuple[int, int, dict[str, Any] | ParseError]]
 
     began = time.perf_counter()
     problems: list[Problem] = []
-    faults: list[TirxError | None] = []
+    alone: list[Simplified | TirxError | None] = []  # faults, and rows with conditions of their own
     for _, _, row in lines:
         try:
             if isinstance(row, ParseError):
                 raise row
-            problems.append(problem(row))
-            faults.append(None)
+            found, assume = problem(row), conditions(row)
+            if assume:
+                alone.append(_solve_under(found, assume, optimal))
+            else:
+                problems.append(found)
+                alone.append(None)
         except TirxError as error:
-            faults.append(error)
+            alone.append(error)
     solved = iter(_solve(problems, optimal) if problems else ())
-    ms = 1e3 * (time.perf_counter() - began) / max(1, len(problems))
+    ms = 1e3 * (time.perf_counter() - began) / max(1, len(lines))
     out = []
-    for (number, _, row), fault in zip(lines, faults):
-        made = next(solved) if fault is None else fault
+    for (number, _, row), single in zip(lines, alone):
+        made = next(solved) if single is None else single
         if isinstance(made, TirxError):
             out.append(_failure(row, number, made))
         else:
@@ -243,7 +269,8 @@ def describe_steps(made: Simplified) -> list[dict[str, str]]:
 def _print_steps(made: Simplified, term: Term) -> None:
     if made.expr == term:
         print("steps: none, nothing cheaper was found")
-    elif not made.steps:
+        return
+    if not made.steps:
         print("steps: the linear normal form, no rule was needed")
     else:
         print("steps: the linear normal form, then the rules that fired in its e-graph")
@@ -253,11 +280,37 @@ def _print_steps(made: Simplified, term: Term) -> None:
             print(f"  {s['rule']:{width}}  {s['text']}".rstrip())
 
 
+MAX_TRACED = 400
+"""Operations of an expression whose steps are retraced: ten e-graphs for one answer."""
+
+
+def _trace(term: Term, ranges: dict[str, tuple[int, int]], assume: Sequence[Term]) -> list[dict[str, Any]]:
+    """What the rules alone make of ``term``, round by round, as ``{expr, cost, rules}``; nothing for a long one."""
+    from ..egraph.trace import trace
+    from ..ir.index import postorder, show
+
+    if sum(isinstance(t, tuple) for t in postorder(term)) > MAX_TRACED:
+        return []
+    return [{"expr": show(s.expr), "cost": s.cost, "rules": list(s.rules)} for s in trace(term, ranges, assume)]
+
+
+def _print_trace(rows: list[dict[str, Any]]) -> None:
+    from ..ir.index import parse
+
+    if len(rows) > 1:
+        print("by rules alone, round by round:")
+        for row in rows:
+            print(f"  {row['cost']:>4}  {infix(parse(row['expr']))}")
+            if row["rules"]:
+                print(f"        by {', '.join(row['rules'])}")
+
+
 def simplify_command(
     expr: Annotated[str | None, typer.Argument(help="expression in prefix form, such as (xor (xor x y) y)")] = None,
     var: Annotated[list[str] | None, typer.Option(help="range of a variable, NAME=LOW:HIGH inclusive")] = None,
-    jsonl: Annotated[Path | None, typer.Option(help="file of rows {id, vars, expr}; exit code 2 if any was bad")] = None,
+    jsonl: Annotated[Path | None, typer.Option(help="file of rows {id, vars, expr, assume}; exit code 2 if any was bad")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="where to write the rows' results")] = None,
+    assume: Annotated[list[str] | None, typer.Option(help="condition that holds, such as (eq (mod n 8) 0)")] = None,
     optimal: Annotated[bool, typer.Option(help="exact extraction and strength reduction (needs highspy)")] = False,
     steps: Annotated[bool, typer.Option("--steps", help="show which rules fired")] = False,
     view: Annotated[Path | None, typer.Option(help="write a picture of the e-graph to this HTML file")] = None,
@@ -267,8 +320,8 @@ def simplify_command(
     if (expr is None) == (jsonl is None):
         raise ParseError("give either an expression or --jsonl")
     if jsonl is not None:
-        if steps or view is not None or var:
-            raise ParseError("--var, --steps and --view are for one expression, not for --jsonl")
+        if steps or view is not None or var or assume:
+            raise ParseError("--var, --assume, --steps and --view are for one expression, not for --jsonl")
         bad = simplify_lines(jsonl, output, optimal)
         if bad:
             stderr().print(f"{bad} bad row{'s' if bad > 1 else ''} in {jsonl}", markup=False, soft_wrap=True)
@@ -277,7 +330,8 @@ def simplify_command(
     assert expr is not None
     if output is not None:
         raise ParseError("-o is for --jsonl")
-    _one({"expr": expr, "vars": dict(parse_range(v) for v in var or ())}, optimal, steps, view, as_json)
+    row = {"expr": expr, "vars": dict(parse_range(v) for v in var or ()), "assume": assume or []}
+    _one(row, optimal, steps, view, as_json)
 
 
 def _one(row: dict[str, Any], optimal: bool, steps: bool, view: Path | None, as_json: bool) -> None:
@@ -285,10 +339,11 @@ def _one(row: dict[str, Any], optimal: bool, steps: bool, view: Path | None, as_
 
     began = time.perf_counter()
     term, ranges = problem(row)
-    made = _solve([(term, ranges)], optimal)[0]
+    assume = conditions(row)
+    made = _solve_under((term, ranges), assume, optimal) if assume else _solve([(term, ranges)], optimal)[0]
     if isinstance(made, TirxError):
         raise made
-    if steps and not made.steps:  # the cheapest term was constructed; the rules may have found it too
+    if steps and not made.steps and not assume:  # the cheapest term was constructed; the rules may have found it too
         searched = _solve([(term, ranges)], optimal, traced=True)[0]
         if not isinstance(searched, TirxError) and searched.cost <= made.cost:
             made = searched
@@ -296,13 +351,15 @@ def _one(row: dict[str, Any], optimal: bool, steps: bool, view: Path | None, as_
     if view is not None:
         _write_view(view, term, ranges)
     if as_json:
-        print_json({**found, **({"steps": describe_steps(made)} if steps else {})})
+        told = {"steps": describe_steps(made), "trace": _trace(term, ranges, assume)} if steps else {}
+        print_json({**found, **told})
         return
     # Plain print: rich's markup costs a tenth of the cold start and there is nothing to colour.
     print(f"{infix(term)}\n  = {infix(made.expr)}")
     print(f"cost {made.cost_in} → {made.cost}, validated by {made.validated_by}, {found['ms']:.1f} ms")
     if steps:
         _print_steps(made, term)
+        _print_trace(_trace(term, ranges, assume))
 
 
 def _write_view(path: Path, term: Term, ranges: dict[str, tuple[int, int]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.index import Ranges, Term, names, postorder, substitute
+from ..ir.index import Ranges, Term, names, postorder, substitute, tree_size
 from . import encode, extract
 from .cost import CostTable, is_pow2
 from .engine import ENode, Graph
@@ -58,6 +58,8 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
             return "parity"
     if _beyond_proof(before, ranges):
         return None
+    if tree_size(before, after, *assume) > _HASHABLE:
+        return _decided_by(before, after, ranges, assume)
     # A kernel asks the same about many of its variables.
     used = {t: f"v{i}" for i, t in enumerate(dict.fromkeys(t for t in postorder(before, after, *assume) if isinstance(t, str)))}
     terms = tuple([substitute(t, used) for t in (before, after, *assume)])
@@ -90,6 +92,7 @@ def _decided_by(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term
 
 
 _MAX_HARD = 24
+_HASHABLE = 4_000
 _DIVISIONS = frozenset({"div", "mod", "tdiv", "tmod"})
 _PIECEWISE = frozenset({"min", "max", "select"})
 _ENUMERABLE = 1 << 11

@@ -237,6 +237,18 @@ def postorder(*terms: Term) -> Iterator[Term]:
             stack.extend((a, False) for a in reversed(t[1:]))
 
 
+def tree_size(*terms: Term) -> int:
+    """Operations of ``terms`` as trees: one that is shared counts for every path to it.
+
+    Hashing and comparing terms takes as long, so whoever does that to terms of strangers asks this first.
+    """
+    sizes: dict[int, int] = {}
+    for t in postorder(*terms):
+        if isinstance(t, tuple):
+            sizes[id(t)] = 1 + sum([sizes[id(a)] for a in t[1:] if isinstance(a, tuple)])
+    return sum([sizes[id(t)] for t in terms if isinstance(t, tuple)])
+
+
 def names(*terms: Term) -> set[str]:
     """Names of the variables in ``terms``."""
     return {t for t in postorder(*terms) if isinstance(t, str)}
