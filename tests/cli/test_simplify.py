@@ -232,3 +232,40 @@ def test_nothing_is_loaded_before_it_is_needed(arguments, absent):
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.rpartition("LOADED")[2].split())
     assert "tirx_eq" in loaded and not loaded & absent
+
+
+def test_conditions_are_assumed(tmp_path, capsys, monkeypatch):
+    """For one expression, and for a row of its own among others."""
+    given = ("--var", "n=0:79", "--assume", "(eq (mod n 8) 0)")
+    code, out, _ = run(capsys, monkeypatch, "simplify", "(mod (mul n 3) 8)", *given, "--json")
+    assert code == 0 and json.loads(out)["expr"] == "0"
+    row = {"id": 1, "vars": {"x": [0, 99], "n": [1, 9]}, "expr": "(div x (mul n 4))"}
+    rows = [GOOD, {**row, "assume": ["(lt x (mul n 4))"]}, row, {**row, "assume": "x"}, {**row, "assume": ["(lt x"]}]
+    code, out, _ = run(capsys, monkeypatch, "simplify", "--jsonl", str(write(tmp_path, rows)))
+    found = read(out)
+    assert code == 2
+    assert [f.get("expr") for f in found[:3]] == ["x", "0", "(div x (mul n 4))"]
+    assert "list of conditions" in found[3]["error"] and "never closed" in found[4]["error"]
+    code, _, err = run(capsys, monkeypatch, "simplify", "n", "--var", "n=0:3", "--assume", "(lt n 0)")
+    assert code == 2 and "no value of 'n'" in err
+
+
+def test_steps_show_the_forms_in_order(capsys, monkeypatch):
+    args = ("simplify", "(mod (mul (div (mod i 20) 2) 2) 4)", "--var", "i=0:79", "--steps")
+    code, out, _ = run(capsys, monkeypatch, *args, "--json")
+    trace = json.loads(out)["trace"]
+    assert code == 0 and trace[-1]["expr"] == "(and i 2)"
+    assert [t["cost"] for t in trace] == sorted((t["cost"] for t in trace), reverse=True)
+    code, out, _ = run(capsys, monkeypatch, *args)
+    assert "by rules alone, round by round" in out and "bits/" in out
+
+
+def test_rules_tell_their_use_and_their_bounds(tmp_path, capsys, monkeypatch):
+    rows = [{"vars": {"x": [0, 9], "y": [0, 3]}, "expr": "(mod (add (mul x 4) y) 4)"}]
+    code, out, _ = run(capsys, monkeypatch, "rules", "--use", str(write(tmp_path, rows)), "--json")
+    used = {r["rule"]: r for r in json.loads(out)}
+    assert code == 0 and used["divmod/mod-keep-right"]["matches"] >= 1
+    code, out, _ = run(capsys, monkeypatch, "rules", "--family", "divmod", "--json")
+    ends = {r["name"]: r["ends"] for r in json.loads(out)}
+    assert ends["divmod/mod-mul-gcd"].startswith("bounded: the divisor gets smaller")
+    assert all(e and not e.startswith("none") for e in ends.values())

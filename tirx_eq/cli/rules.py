@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -34,20 +35,23 @@ def rule_rows() -> list[Row]:
     from ..lower.records import PROCEDURE
     from ..prove import layout_rules as layout_records
     from ..prove.records import read_records
+    from ..prove.termination import argument
 
     index = {r.rule: r for r in read_records()}
     layout = layout_records.read_records()
 
-    def row(rule: Rule, proved_by: str, status: str) -> Row:
+    def row(rule: Rule, proved_by: str, status: str, ends: str = "") -> Row:
         text = " ".join(rule.text.split())
-        return Row(rule.name, rule.family, f"{rule.file}:{rule.line}", text, proved_by, status)
+        return Row(rule.name, rule.family, f"{rule.file}:{rule.line}", text, proved_by, status, ends)
 
     rows = []
     for rule in load_rules():
         record = index.get(rule.name)
         widths = ", ".join(map(str, record.widths)) if record else ""
         how = f"{record.procedure}{f' ({widths} bits)' if widths else ''}" if record else "-"
-        rows.append(row(rule, how, record.verdict if record else "no record"))
+        why = argument(rule)
+        ends = why.text if why.text.startswith(why.kind) else f"{why.kind}: {why.text}"
+        rows.append(row(rule, how, record.verdict if record else "no record", ends))
     for rule in layout_rules():
         proof = layout.get(rule.name)
         rows.append(row(rule, proof.theory if proof else "-", proof.verdict if proof else "no record"))
@@ -58,9 +62,16 @@ def rule_rows() -> list[Row]:
 def rules_command(
     family: Annotated[str | None, typer.Option(help="only rules of this family")] = None,
     text: Annotated[bool, typer.Option(help="show the text of each rule")] = False,
+    growth: Annotated[bool, typer.Option(help="show why each rule stops, and what bounds one that grows")] = False,
+    use: Annotated[
+        Path | None, typer.Option(help="file of rows {vars, expr}: matches and milliseconds of each rule on them instead")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """List the rewrite rules with the record of each one's proof."""
+    if use is not None:
+        _use(use, family, as_json)
+        return
     every = rule_rows()
     rows = [r for r in every if family is None or r.family == family]
     if not rows:
@@ -69,9 +80,26 @@ def rules_command(
     if as_json:
         print_json([vars(r) for r in rows])
         return
-    columns = ["rule", "place", *(["text"] if text else []), "proved by", "status"]
-    shown = [(r.name, r.place, *([r.text] if text else []), r.proved_by, r.status) for r in rows]
+    columns = ["rule", "place", *(["text"] if text else []), "proved by", "status", *(["ends"] if growth else [])]
+    shown = [
+        (r.name, r.place, *([r.text] if text else []), r.proved_by, r.status, *([r.ends] if growth else [])) for r in rows
+    ]
     stdout().print(table(f"{len(rows)} rules", columns, shown))
+
+
+def _use(path: Path, family: str | None, as_json: bool) -> None:
+    """What each rule did on the rows of a file, the dearest first.  Raises ``ParseError`` for a row that isn't one."""
+    from ..egraph.trace import measure
+    from .simplify import problem, read_jsonl
+
+    found = measure(problem(row) for _, row in read_jsonl(path))
+    rows = sorted(found.items(), key=lambda item: (-item[1].seconds, item[0]))
+    rows = [(name, use) for name, use in rows if family is None or name.split("/")[0] == family]
+    if as_json:
+        print_json([{"rule": name, "matches": use.matches, "ms": round(1e3 * use.seconds, 3)} for name, use in rows])
+        return
+    shown = [(name, str(use.matches), f"{1e3 * use.seconds:.2f}") for name, use in rows]
+    stdout().print(table(f"{len(rows)} rules", ["rule", "matches", "ms"], shown))
 
 
 def prove_command(

@@ -308,7 +308,7 @@ def _print_trace(rows: list[dict[str, Any]]) -> None:
 def simplify_command(
     expr: Annotated[str | None, typer.Argument(help="expression in prefix form, such as (xor (xor x y) y)")] = None,
     var: Annotated[list[str] | None, typer.Option(help="range of a variable, NAME=LOW:HIGH inclusive")] = None,
-    jsonl: Annotated[Path | None, typer.Option(help="file of rows {id, vars, expr, assume}; exit code 2 if any was bad")] = None,
+    jsonl: Annotated[Path | None, typer.Option(help="file of rows {id, vars, expr, assume}; exit 2 if one was bad")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="where to write the rows' results")] = None,
     assume: Annotated[list[str] | None, typer.Option(help="condition that holds, such as (eq (mod n 8) 0)")] = None,
     optimal: Annotated[bool, typer.Option(help="exact extraction and strength reduction (needs highspy)")] = False,
