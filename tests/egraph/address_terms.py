@@ -84,10 +84,16 @@ def mixed(r: random.Random, names: list[str], depth: int) -> Term:
     return (r.choice(("shl", "shr")), r.choice((1, mixed(r, names, depth - 1))), ("and", r.choice(names), 7))
 
 
+def around(r: random.Random, names: list[str]) -> Term:
+    """A comparison or an extreme of sums that clamps, selections and conditions are in."""
+    right: Term = r.choice((0, 1, 7, 16, 64, ("add", mixed(r, names, 1), field(r, r.choice(names)))))
+    op = r.choice(("lt", "le", "lt", "eq", "max", "min"))
+    return (op, ("add", total(r, names, 0), mixed(r, names, 1)), right)
+
+
 def row(r: random.Random, kind: str) -> tuple[Term, dict[str, tuple[int, int]]]:
-    """A term of ``kind`` (sum, comparison or mixed) and the ranges of its variables."""
+    """A term of ``kind`` (sum, comparison, mixed or around) and the ranges of its variables."""
     names = ["a", "b", "c"][: r.randint(1, 3)]
     ranges = {v: random_range(r) for v in names}
-    if kind == "sum":
-        return total(r, names, 2), ranges
-    return comparison(r, names) if kind == "comparison" else mixed(r, names, 2), ranges
+    make = {"sum": lambda: total(r, names, 2), "comparison": lambda: comparison(r, names), "around": lambda: around(r, names)}
+    return make.get(kind, lambda: mixed(r, names, 2))(), ranges

@@ -14,9 +14,9 @@ from .corpora import Row, operators, rows
 BAR_SIMPLIFY = 835
 BEST_KNOWN = 893
 BAR_OPTIMAL = 673
-BAR_INDEX_COST = 4272
-BAR_INDEX_OPERATORS = 3456
-BAR_INDEX_OPERATORS_31_BITS = 3506
+BAR_INDEX_COST = 4263
+BAR_INDEX_OPERATORS = 3447
+BAR_INDEX_OPERATORS_31_BITS = 3487
 
 
 def run(found: list[Row], **options: bool) -> list[Simplified]:

@@ -73,7 +73,7 @@ def rows_of(kind: str, count: int) -> Rows:
     return [row(r, kind) for _ in range(count)]
 
 
-@pytest.mark.parametrize("kind", ["sum", "comparison", "mixed", "any"])
+@pytest.mark.parametrize("kind", ["sum", "comparison", "mixed", "around", "any"])
 def test_never_wrong_and_never_dearer(kind: str) -> None:
     found = constructed(rows_of(kind, 500))
     assert len(found) > 20

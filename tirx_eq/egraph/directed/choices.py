@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import gcd
 
 from ..cost import DEFAULT
-from .compare import equality, negation, nonzero, order
+from .compare import bounds, equality, negation, nonzero, order
 from .moves import Base, Cluster, Moved, Unsure, shifted
 from .sums import Sum, Sums
 
@@ -45,24 +45,6 @@ def divided(sums: Sums, s: Sum, unit: int) -> Sum:
     return Sum(s.constant // unit, tuple(sorted([(c // odd, sums.moves.moved(x, -by)) for c, x in s.terms])))
 
 
-def bounds(sums: Sums, s: Sum) -> tuple[int, int]:
-    """An interval of ``s``: a minimum or maximum in it is bounded by each of its operands too, which may cancel."""
-    low, high = sums.interval(s)
-    for i, (c, x) in enumerate(s.terms):
-        base = sums.moves.whole(sums.moves.moved(x, -sums.moves.low(x)))
-        if base is None or base.kind != "extreme":
-            continue
-        rest = s._replace(terms=s.terms[:i] + s.terms[i + 1 :])
-        factor = c << sums.moves.low(x)
-        for operand in base.meaning[1:]:
-            a, b = sums.interval(sums.add(rest, sums.scaled(operand, factor)))
-            if (base.meaning[0] == "max") == (c > 0):
-                low = max(low, a)
-            else:
-                high = min(high, b)
-    return low, high
-
-
 def extreme(sums: Sums, op: str, a: Sum, b: Sum) -> Sum:
     """``min`` or ``max``; a constant of the first operand moves outside."""
     if not a.terms:
@@ -75,7 +57,7 @@ def extreme(sums: Sums, op: str, a: Sum, b: Sum) -> Sum:
     (al, ah), (bl, bh) = bounds(sums, a), bounds(sums, b)
     if ah <= bl or bh <= al:
         return a if (ah <= bl) == (op == "min") else b
-    if sums.related(a) or sums.related(b):
+    if any(sums.related(s, ("truth", "other")) for s in (a, b)):  # what minima and maxima say is in the bounds
         raise Unsure
     outside = a.constant if any(c > 0 for c, _ in a.terms) and (b.constant or not b.terms) else 0
     a, b = a._replace(constant=a.constant - outside), b._replace(constant=b.constant - outside)

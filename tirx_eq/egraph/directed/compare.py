@@ -26,9 +26,27 @@ def order(sums: Sums, s: Sum) -> Sum:
     return _value(sums, less(sums, s)[1], s, ("less", s))
 
 
+def bounds(sums: Sums, s: Sum) -> tuple[int, int]:
+    """An interval of ``s``: a minimum or maximum in it is bounded by each of its operands too, which may cancel."""
+    low, high = sums.interval(s)
+    for i, (c, x) in enumerate(s.terms):
+        base = sums.moves.whole(sums.moves.moved(x, -sums.moves.low(x)))
+        if base is None or base.kind != "extreme":
+            continue
+        rest = s._replace(terms=s.terms[:i] + s.terms[i + 1 :])
+        factor = c << sums.moves.low(x)
+        for operand in base.meaning[1:]:
+            a, b = sums.interval(sums.add(rest, sums.scaled(operand, factor)))
+            if (base.meaning[0] == "max") == (c > 0):
+                low = max(low, a)
+            else:
+                high = min(high, b)
+    return low, high
+
+
 def _narrowed(sums: Sums, s: Sum) -> Sum:
     """A sum that is negative where ``s`` is: without what cannot change the answer; a number where it is decided."""
-    low, high = sums.interval(s)
+    low, high = bounds(sums, s)
     if high < 0 or low >= 0:
         return Sum(-1 if high < 0 else 0, ())
     s = _coarsened(sums, s)
@@ -94,7 +112,7 @@ def _plain(sums: Sums, s: Sum) -> None:
         raise Unsure  # bits known to be 1
     if len(s.terms) <= 2 and any(abs(c) > 1 for c, _ in s.terms):
         raise Unsure  # a multiple against one term may be a comparison of the quotient
-    if sums.related(s):
+    if sums.related(s) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
         raise Unsure
     plus, minus = (Sum(0, tuple([t for t in s.terms if (t[0] > 0) == side])) for side in (True, False))
     if not sums.variables(plus).isdisjoint(sums.variables(minus)):

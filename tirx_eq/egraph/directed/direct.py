@@ -74,7 +74,9 @@ class _Direct:
         mixed = self.sums.moves.mixed(cluster)
         for m in cluster.moved:
             base = self.sums.moves.bases[m.base]
-            if base.mixed or base.kind == "extreme" or (base.kind == "sum" and mixed):
+            if base.mixed or base.kind == "extreme":
+                raise Unsure
+            if base.kind == "sum" and (mixed or not self.sums.once(base.meaning.terms)):
                 raise Unsure
             if base.kind == "other" and base.op not in ("and", "shr"):
                 raise Unsure
@@ -164,6 +166,15 @@ class _Direct:
     def product(self, key: Any) -> Sum:
         return product(self.sums, self.forms[key[1]], self.forms[key[2]])
 
+    def divided(self, key: Any) -> Sum:
+        """Division by a term that may be 0 or negative: no rule holds there, so it is opaque."""
+        a, b = (self.forms[n] for n in key[1:])
+        (al, ah), (bl, bh) = self.sums.interval(a), self.sums.interval(b)
+        if not b.terms or bl >= 1:
+            raise Unsure
+        reach = max(abs(al), abs(ah)) if key[0] == "Div" else max(abs(bl), abs(bh))
+        return self.sums.computed(key[0].lower(), (a, b), -reach - 1, reach + 1)
+
     def opposite(self, key: Any) -> Sum:
         return negation(self.sums, self.forms[key[1]])
 
@@ -174,5 +185,6 @@ _OPERATORS: dict[str, Callable[[_Direct, Any], Sum]] = {
     "XorK": _Direct.exclusive_constant, "AndK": _Direct.mask, "Lt": _Direct.ordered, "Le": _Direct.ordered,
     "Eq": _Direct.equal, "Ne": _Direct.equal, "Min": _Direct.smallest, "Max": _Direct.smallest,
     "Sel": _Direct.choice, "LAnd": _Direct.both, "And": _Direct.both, "Mul": _Direct.product, "LNot": _Direct.opposite,
+    "Div": _Direct.divided, "Mod": _Direct.divided,
     "Or": _Direct.any_of, "LOr": _Direct.any_of, "OrK": _Direct.either_constant, "Shl": _Direct.shifted, "Shr": _Direct.shifted,
 }  # fmt: skip

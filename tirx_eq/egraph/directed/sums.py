@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...ir.index import Term
 from ..cost import DEFAULT
-from .moves import Cluster, Moved, Moves, Unsure
+from .moves import Cluster, Moved, Moves, Unsure, shifted
 
 Terms = tuple[tuple[int, Cluster], ...]
 
@@ -85,7 +85,7 @@ class Sums:
         if s.constant > 0 and s.constant & possible == 0:  # bits that the terms never set stay outside
             cluster = self.opened(s._replace(constant=0))
             return cluster._replace(constant=cluster.constant | s.constant)
-        if any(c > 1 for c, _ in s.terms) and not self._once(s.terms):
+        if any(c > 1 for c, _ in s.terms) and not self.once(s.terms):
             raise Unsure
         price, term = self.best(s)
         low, high = low + s.constant, high + s.constant
@@ -189,8 +189,7 @@ class Sums:
                 total = self._multiples(c, x, d, y)
                 if total is not None:
                     del terms[i]
-                    base = Cluster(0, (Moved(x.moved[0].base, 0, self.moves.bases[x.moved[0].base].bits),))
-                    return self._insert(terms, *self._scaled(total, base)) if total else 0
+                    return self._insert(terms, *self._scaled(total[1], total[0])) if total[1] else 0
             if c == d:
                 if bits & self.moves.bits(y) == 0 and any((m.base, m.shift) in places for m in y.moved):
                     del terms[i]
@@ -203,16 +202,13 @@ class Sums:
         terms.append((c, x))
         return 0
 
-    def _multiples(self, c: int, x: Cluster, d: int, y: Cluster) -> int | None:
-        """The sum of two coefficients of one base, if both terms are multiples of all of it."""
+    def _multiples(self, c: int, x: Cluster, d: int, y: Cluster) -> tuple[Cluster, int] | None:
+        """The cluster that two terms are multiples of, and the sum of their coefficients; None if there is none."""
         if len(x.moved) != 1 or len(y.moved) != 1 or x.constant or y.constant:
             return None
-        a, b = x.moved[0], y.moved[0]
-        if a.base != b.base or min(a.shift, b.shift) < 0:
-            return None
-        if a.mask != self.moves.available(a) or b.mask != self.moves.available(b):
-            return None
-        return (c << a.shift) + (d << b.shift)
+        by, of = self.moves.low(x), self.moves.low(y)
+        core = self.moves.moved(x, -by)
+        return (core, (c << by) + (d << of)) if core == self.moves.moved(y, -of) else None
 
     def _without(self, whole: Cluster, part: Cluster) -> Cluster | None:
         """``whole - part`` where the bits of the part are bits of the whole."""
@@ -255,6 +251,8 @@ class Sums:
         """``Unsure`` where a variable is in several terms that may help each other in more ways than are looked at."""
         if any(not self._tidy((1, x)) for _, x in terms if self.moves.mixed(x)):
             raise Unsure
+        if any(self._opens(x) and not self.moves.mixed(x) and not self._disjoint(x) for _, x in terms):
+            raise Unsure
         if len(terms) == 1:
             return
         computed = [x for _, x in terms if self._computed(x)]
@@ -271,13 +269,13 @@ class Sums:
                     if mixed[i] == mixed[j] or sum(mixed) > 1 or not all(map(self._tidy, pair)):
                         raise Unsure
                     places = [m.base for m in pair[mixed[j]][1].moved]
-                    if max(map(places.count, places)) > 2:
+                    if max(map(places.count, places)) > 2 or self._opens(pair[mixed[i]][1]):
                         raise Unsure
                     if not self._apart([o for o, m in zip(owners, mixed) if not m]):
                         raise Unsure
                 elif (pair[0][0] < 0) != (pair[1][0] < 0) or any(self.moves.bits(x) < 0 or self._opens(x) for _, x in pair):
                     raise Unsure
-                elif any(self._doubled(a, b) for a in pair[0][1].moved for b in pair[1][1].moved):
+                elif any(self._akin(a, b) for a in pair[0][1].moved for b in pair[1][1].moved):
                     raise Unsure
                 elif any(abs(c) > 1 for c, _ in pair) and not all(self._quotient(m) for _, x in pair for m in x.moved):
                     raise Unsure
@@ -290,6 +288,15 @@ class Sums:
             found |= base.variables if base.kind in ("variable", "sum") else {m.base}
         return frozenset(found)
 
+    def _disjoint(self, x: Cluster) -> bool:
+        """Whether no sum in a cluster has a variable of another operand."""
+        for i, m in enumerate(x.moved):
+            base = self.moves.bases[m.base]
+            others = [self.moves.bases[o.base].variables for j, o in enumerate(x.moved) if j != i and o.base != m.base]
+            if base.kind == "sum" and not base.variables.isdisjoint(frozenset().union(*others)):
+                return False
+        return True
+
     def _opens(self, x: Cluster) -> bool:
         return any(self.moves.bases[m.base].kind == "sum" for m in x.moved)
 
@@ -300,11 +307,11 @@ class Sums:
             return False
         for m in x.moved:
             if m.base in self._inner:
-                if not self._once(self._inner[m.base][1].terms):
+                if not self.once(self._inner[m.base][1].terms):
                     return False
         return True
 
-    def _once(self, terms: Terms) -> bool:
+    def once(self, terms: Terms) -> bool:
         """Whether no variable is in two terms."""
         return self._apart([self._owned(x) for _, x in terms])
 
@@ -312,21 +319,30 @@ class Sums:
     def _apart(sets: Sequence[frozenset[int]]) -> bool:
         return len(frozenset().union(*sets)) == sum(map(len, sets))
 
-    def related(self, s: Sum) -> bool:
-        """Whether the result of an operation stands beside its own variables: an order between them may be known."""
+    def related(self, s: Sum, kinds: Sequence[str] = ("truth", "other", "extreme")) -> bool:
+        """Whether the result of an operation, of ``kinds``, stands beside its own variables: an order may be known."""
         for i, (_, x) in enumerate(s.terms):
-            if self._computed(x):
+            bases = [self.moves.bases[m.base] for m in x.moved]
+            if any(b.kind in kinds or (b.kind == "extreme" and b.meaning[2].terms) for b in bases):
                 own = self.moves.variables(x)
                 if any(j != i and not own.isdisjoint(self.moves.variables(y)) for j, (_, y) in enumerate(s.terms)):
                     return True
         return False
 
     def _computed(self, x: Cluster) -> bool:
-        return any(self.moves.bases[m.base].kind not in ("variable", "sum") for m in x.moved)
+        """Whether the result of an operation is in a cluster, but for divisions: those here have no rules."""
+        bases = [self.moves.bases[m.base] for m in x.moved]
+        return any(b.kind not in ("variable", "sum") and b.op not in ("div", "mod") for b in bases)
 
-    def _doubled(self, a: Moved, b: Moved) -> bool:
-        """Whether two fields are a whole base, one part one place further."""
-        return a.base == b.base and abs(a.shift - b.shift) == 1 and self.moves.complete(a, b)
+    def _akin(self, a: Moved, b: Moved) -> bool:
+        """Whether two fields of one base may be cheaper together: a shared quotient, or a quotient rounded up."""
+        if a.base != b.base:
+            return False
+        x, y = sorted((shifted(a.mask, -a.shift), shifted(b.mask, -b.shift)), key=lambda m: m & -m)
+        low, next_low = (x & -x).bit_length(), (y & -y).bit_length()
+        if low == next_low:
+            return low > 1
+        return abs(a.shift - b.shift) == 1 and x > 0 and x.bit_length() == next_low - 1
 
     def _quotient(self, m: Moved) -> bool:
         """Whether an operand is a multiple of a quotient, no bit above being masked."""
