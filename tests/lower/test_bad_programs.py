@@ -87,8 +87,8 @@ BAD = {
                    r"element \[0, 8\] of 'A' is at byte 16, the descriptor reads byte \d+|element \[1, 0\] of 'A' is at byte 128, the descriptor reads byte 16"),
     "A in tensor memory, transposed lanes": (lambda: ts(("S[(128, 64) : (1 @ TLane, 1 @ TCol)]", "S[(2, 64, 64) : (1 @ TLane, 2 @ TLane, 1 @ TCol)]")),
                                              r"A\[1, 0\] is at lane 2, element 0 of the lane"),
-    "no conversion": (plain('r = Tx.alloc_local((4,), "float4_e2m1fn")\ns = Tx.alloc_local((4,), "float64")\nTx.cast(r[:], s[:])'),
-                      "the operation exists for the dtypes: there is no conversion from float64 to float4_e2m1fn"),
+    "no function": (plain('r = Tx.alloc_local((8,), "int32")\nTx.exp(r[:], r[:])'),
+                    "the operation exists for the dtypes: there is no exp of int32"),
     # pairs and clusters
     "a pair of one": (example((MMA + ', accum=False, dispatch="tcgen05", cta_group=1',
                                'tmem[:, :], A_s[:, :], B_s[0:64, :], accum=False, dispatch="tcgen05", cta_group=2')),

@@ -163,9 +163,6 @@ WITNESSES = {
     "move of two dtypes": lambda: copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float32")),
     "move of two extents": lambda: half(
         copy("Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")), "copy", "dst"),
-    "nobody": lambda: copy("if w == 7:\n    Tx.copy(r[:], s[:])", REGISTERS.format("float16", "float16")),
-    "nobody from memory": lambda: copy("if w == 7:\n    Tx.copy(r[:], A[0, :])", REGISTERS.format("float16", "float16")),
-    "nobody casts": lambda: copy("if w == 7:\n    Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
     # cast
     "cast": lambda: copy("Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")),
     "cast of two extents": lambda: half(copy("Tx.cast(r[:], s[:])", REGISTERS.format("float16", "float32")), "cast", "dst"),

@@ -35,7 +35,6 @@ CLUSTER_WITNESSES = {
         "Tx.copy_async(bits[:, :], sh[:, :], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)", before='bits = Tx.alloc_shared((64, 64), "uint16")'),
     "st.async": lambda: send_registers(),
     "st.async by a warp": lambda: send_registers("to[tid, :], v[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r", scope="warp"),
-    "st.async by nobody": lambda: send_registers(who="tid == 99"),
     "st.async without a barrier": lambda: send_registers("to[tid, :], v[:], remote_cta_id=1 - r"),
     "st.async to nobody": lambda: send_registers("to[tid, :], v[:], mbar=bar.ptr_to([0])"),
     "st.async to global memory": lambda: send_registers("B[tid, :], v[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r"),

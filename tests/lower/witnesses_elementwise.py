@@ -23,7 +23,7 @@ def of(statement: str, before: str = "", params: str = HALVES):
 
 
 ELEMENTWISE = {
-    "sum of registers by nobody": of("if w == 7:\n    Tx.add(r[:], r[:], s[:])", LOCAL),
+    "sum of registers by five lanes": of("if tid < 5:\n    Tx.warp.add(r[:], r[:], s[:])", LOCAL),
     "exp in registers": of("Tx.exp(r[:], r[:])", LOCAL),
     "sum in registers": of("Tx.add(r[:], r[:], s[:])", LOCAL),
     "fill by a cluster": of("Tx.cluster.fill(B[:, :], 0.0)"),
@@ -50,7 +50,7 @@ REDUCING = {
     "max of registers": of("Tx.max(r[0:1], a[:])", VECTOR),
     "sum of memory": of("Tx.cta.sum(B[0, :], A[:, :])", params=FLOATS),
     "max of halves in memory": of("Tx.cta.max(B[0, :], A[:, :])"),
-    "registers reduced by nobody": of("if w == 7:\n    Tx.max(r[0:1], a[:])", VECTOR),
+    "registers reduced by five lanes": of("if tid < 5:\n    Tx.warp.max(r[0:1], a[:])", VECTOR),
     "sum by a cluster": of("Tx.cluster.sum(B[0, :], A[:, :])", params=FLOATS),
     "sum of tensor memory": of("Tx.warp.sum(r[0:1], t[:, :])", VECTOR + TENSOR_MEMORY),
     "sum of truth values": of("Tx.sum(q[0:1], q[1:5])", 'q = Tx.alloc_local((8,), "bool")\n'),

@@ -24,7 +24,7 @@ def of(statement: str, before: str = LOCAL, params: str = PARAMS):
 
 HALF_WITNESSES = {
     "halves": of("Tx.copy(r[1:9], s[0:8])"),
-    "halves of nobody": of("if w == 7:\n    Tx.copy(r[1:9], s[0:8])"),
+    "halves of five lanes": of("if tid < 5:\n    Tx.warp.copy(r[1:9], s[0:8])"),
     "halves by a cluster": of("Tx.cluster.copy(B[:, :], A[:, :])"),
     "halves of two dtypes": of("Tx.copy(r[:], A[0, 0:16])", params=PARAMS.replace('(64, 64), "float4_e2m1fn")', '(64, 64), "uint8")')),
     "halves of bytes of memory": of("Tx.copy(B[0, 1:9], r[0:8])"),
@@ -35,7 +35,7 @@ HALF_WITNESSES = {
 for op, value in (("fill", ", 1"), ("memset", ", 1"), ("zero", "")):
     HALF_WITNESSES |= {
         f"half {op}": of(f"Tx.{op}(r[1:9]{value})"),
-        f"half {op} of nobody": of(f"if w == 7:\n    Tx.{op}(r[1:9]{value})"),
+        f"half {op} of five lanes": of(f"if tid < 5:\n    Tx.warp.{op}(r[1:9]{value})"),
         f"half {op} by a cluster": of(f"Tx.cluster.{op}(B[:, :]{value})"),
         f"half {op} of whole bytes": of(f"Tx.{op}(B[0, :]{value})", "", PARAMS.replace("float4_e2m1fn", "uint8")),
         f"half {op} of scale factors": of(
@@ -48,7 +48,7 @@ for op, value in (("fill", ", 1"), ("memset", ", 1"), ("zero", "")):
         HALF_WITNESSES[f"half {op} of a value"] = of(f'Tx.{op}(B[0, :], Tx.cast(tid, "float32"))')
 HALF_WITNESSES |= {
     "permuted halves": of("Tx.permute_layout(r[1:9], s[0:8])"),
-    "permuted halves of nobody": of("if w == 7:\n    Tx.permute_layout(r[1:9], s[0:8])"),
+    "permuted halves of five lanes": of("if tid < 5:\n    Tx.warp.permute_layout(r[1:9], s[0:8])"),
     "permuted halves by a cluster": of("Tx.cluster.permute_layout(B[:, :], A[:, :])"),
     "permuted halves of tensor memory": of("Tx.permute_layout(r[:], t[0:1, :])", LOCAL + TENSOR_MEMORY),
     "permuted bytes": of("Tx.cta.permute_layout(B[:, :], A[:, :])", "", PARAMS.replace("float4_e2m1fn", "uint8")),

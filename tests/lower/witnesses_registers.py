@@ -99,7 +99,7 @@ REGISTER_WITNESSES = {
     "spread, no registers": of("Tx.warp.copy(B[0:32, 0:16], A[0:32, 0:16])"),
     "spread over a warpgroup, copied by a warp": of(
         ONE + "Tx.warp.copy(v[:, :], A[0:64, :])",
-        REGISTERS + "v = r.view(64, 64, layout=TileLayout(S[(64, 2, 32):(1 @ tid_in_wg, 64 @ tid_in_wg, 1)]))\n"),
+        REGISTERS.replace("16", "32", 1) + "v = r.view(64, 64, layout=TileLayout(S[(64, 2, 32):(1 @ tid_in_wg, 64 @ tid_in_wg, 1)]))\n"),
     "spread store of everyone's registers": of(ONE + "Tx.warp.copy(B[0, 0:16], r[:])", REGISTERS),
     "spread from shared": of(ONE + "Tx.warp.copy(v[:, :], s[:, :])", LANES + SHARED),
     "spread from columns": of(ONE + "Tx.warp.copy(v[:, :], V[0:32, 0:16])", LANES + COLUMNS),
