@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .cluster_kernels import exchange, multicast, pair, send_registers, shared_work
+from .kernels import kernel
 
 LOAD = "sh[r * 16 : r * 16 + 16, :], {0}[r * 16 : r * 16 + 16, :], {1}cta_mask={2}"
 BAR = "mbar=bar.ptr_to([0]), "
@@ -62,3 +63,29 @@ SHARED_WORK = {
     "cluster, to odd places": lambda: shared_work("Tx.cluster.copy(B[:, 1:33], A[:, 0:32])"),
 }  # fmt: skip
 CLUSTER_WITNESSES.update(SHARED_WORK)
+
+
+def _part(text: str, ctas: int = 2):
+    head = f"r = Tx.cta_id_in_cluster([{ctas}])\nb = Tx.cta_id([{ctas}])\ntid = Tx.thread_id([64])\n"
+    params = ", ".join(f'{n}: Tx.Buffer((16, 16), "float32")' for n in "ABD") + ', E: Tx.Buffer((16,), "float32")'
+    return lambda: kernel(head + text, params)
+
+
+CLUSTER_WITNESSES |= {
+    f"{what} by a cluster{name}": _part(before + call.format(**places))
+    for what, call in (
+        ("map", "Tx.cluster.add({D}, {A}, {B})"), ("reduce", "Tx.cluster.sum({E}, {A}, axes={axes})"),
+        ("gemm", "Tx.cluster.gemm({D}, {A}, {B}, {B})"),
+    )
+    for name, before, places in (
+        ("", "", {"D": "D[:, :]", "A": "A[:, :]", "B": "B[:, :]", "E": "E[:]", "axes": "1"}),
+        (", partly", "if tid < 9:\n    ", {"D": "D[:, :]", "A": "A[:, :]", "B": "B[:, :]", "E": "E[:]", "axes": "1"}),
+        (", in shared memory", "s = Tx.alloc_shared((16, 16), 'float32')\n",
+         {"D": "D[:, :]", "A": "s[:, :]", "B": "B[:, :]", "E": "E[:]", "axes": "1"}),
+        (", a region each", "", {"D": "D[r * 0 : r * 0 + 4, 0:4]", "A": "A[r * 4 : r * 4 + 4, 0:4]", "B": "B[0:4, 0:4]",
+                                 "E": "E[0:4]", "axes": "1"}),
+        (", overlapping", "", {"D": "A[4:8, 0:4]", "A": "A[2:6, 0:4]", "B": "B[0:4, 0:4]", "E": "A[3:7, 0]", "axes": "1"}),
+        (", of another shape", "", {"D": "D[0:4, 0:5]", "A": "A[0:4, 0:4]", "B": "B[0:4, 0:4]", "E": "E[0:5]", "axes": "1"}),
+    )
+    if (what, name) not in (("map", ", of another shape"),)
+}  # fmt: skip

@@ -6,6 +6,11 @@ _NO_THREAD = (
     "tensor memory is reached by `tcgen05.ld` and `tcgen05.st`, which all 32 lanes of a warp execute together: one thread has "
     "no instruction for it"
 )
+_OWN = (
+    "each CTA has registers, shared and tensor memory of its own: an operand there is a tile per CTA, and no instruction of a "
+    "cluster takes them for one; each CTA makes the call for its own tile, and on another's shared memory (`mapa`, `ld` and "
+    "`st` in `shared::cluster`) where it names the CTA; nobody reaches another CTA's registers or tensor memory"
+)
 #: Condition -> why no variant can do without it.
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
@@ -16,14 +21,11 @@ REASONS: dict[str, str] = {
     "the reduction exists for the dtypes": (
         "nothing adds or compares `ue8m0`, `e2m1` or truth values, and unsigned integers have no negative"
     ),
-    "the scope is within a CTA": (
-        "threads of different CTAs have neither registers nor ordinary shared memory in common, and no instruction of a "
-        "cluster computes: each CTA makes the call for its part"
-    ),
+    "the scope is within a CTA": _OWN, "all operands in global memory": _OWN,
+    "source in global memory": _OWN, "destination in global memory": _OWN,
     "operands in memory or registers": _NO_THREAD, "source in memory": _NO_THREAD, "destination in memory": _NO_THREAD,
     "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
     "registers of several threads on both sides": _NO_THREAD,
-    "each thread holds what it computes": "no instruction reads another thread's registers",
     "there is a multiplication of the dtypes": (
         "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core, with scale factors (`gemm_async`)"
     ),
@@ -35,11 +37,5 @@ REASONS: dict[str, str] = {
     ),
     "matrices in memory or registers": (
         "factors and sums in tensor memory are those of `gemm_async`; no other instruction multiplies them"
-    ),
-    "source in global memory": (
-        "the threads of a cluster have only global memory in common: each CTA copies for its own shared memory and registers"
-    ),
-    "destination in global memory": (
-        "the threads of a cluster have only global memory in common: each CTA copies for its own shared memory and registers"
     ),
 }

@@ -17,7 +17,7 @@ from .sharing.threads import WARPGROUP, Launch
 COMPOSITES = ("compose_op", "binary_reduce", "unary_reduce")
 #: Scope -> the intrinsic after which its threads see each other's writes to shared and global memory.
 LAST_BARRIER = 15
-BARRIERS = {"warp": "tirx.cuda.warp_sync", "cta": "tirx.cuda.cta_sync"}
+BARRIERS = {"warp": "tirx.cuda.warp_sync", "cta": "tirx.cuda.cta_sync", "cluster": "tirx.cuda.cluster_sync"}
 
 
 def expand(s: TilePrimitiveCall, launch: Launch) -> list[Stmt] | None:
@@ -53,7 +53,7 @@ def _call(s: TilePrimitiveCall, op: Op, *args: Any) -> TilePrimitiveCall:
 
 def _between(s: TilePrimitiveCall, space: str, launch: Launch) -> list[Stmt]:
     """The barrier between the two parts, where threads share the intermediate result (in tensor memory each has its lane)."""
-    if space in ("local", "tmem") or s.scope.kind in ("thread", "cluster"):  # no part is lowered for a cluster
+    if space in ("local", "tmem") or s.scope.kind == "thread":
         return []
     if s.scope.kind == "warpgroup":
         # Named barriers from the last down, one per warpgroup (PTX ISA: there are 16).

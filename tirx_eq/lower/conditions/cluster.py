@@ -13,9 +13,10 @@ from ..code.intrinsics import address_operand
 from ..context import CallContext, Operand
 from ..program import Memory
 from ..scope import bounds
+from ..sharing.cluster_part import candidates_of_part
 from .gemm import cta_group
 from .operands import private
-from .registry import OPTIONS, holds, holds_at, in_space
+from .registry import OPTIONS, holds, holds_at, in_space, regions
 from .vectors import element_number
 
 #: st.async stores 4, 8 or 16 bytes (PTX ISA 9.7.9.15).
@@ -141,7 +142,7 @@ def _no_peer(c: CallContext) -> str | None:
 def _one_region(c: CallContext) -> str | None:
     scope = c.scope_with()
     special = {scope.name(v): register for register, v in c.launch.special.items()}
-    for o in (c.inputs[0], c.outputs[0]):
+    for o in regions(c):
         for d, r in enumerate(o.region.region):
             term = c.term(r.min, scope)
             for pick in (0, 1):
@@ -153,6 +154,23 @@ def _one_region(c: CallContext) -> str | None:
                 if len(found) > 1:
                     return f"dimension {d} of '{o.name}' begins at {min(found)} in one CTA, at {max(found)} in another"
     return None
+
+
+@holds("all operands in global memory")
+def _global(c: CallContext) -> str | None:
+    """Each CTA has shared memory, registers and tensor memory of its own: the cluster has no one tile there."""
+    return next((reason for o in regions(c) if (reason := in_space(o, "global")) is not None), None)
+
+
+OPTIONS["candidate of a part"] = lambda c: list(range(max(1, len(k)))) if isinstance(k := candidates_of_part(c), list) else [0]
+
+
+@holds_at("a CTA can make its part")
+def _part(c: CallContext, number: int) -> str | None:
+    found = candidates_of_part(c)
+    if isinstance(found, str):
+        return found
+    return None if number < len(found) else f"there are {len(found)} ways"
 
 
 @holds("source in a thread's registers")

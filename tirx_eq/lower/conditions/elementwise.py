@@ -45,7 +45,7 @@ def _scope(c: CallContext) -> str | None:
 @holds("operands in memory or registers")
 def _spaces(c: CallContext) -> str | None:
     for o in regions_of(c):
-        if o.root.space not in ("global", "shared", "local"):
+        if o.root.space not in ("global", "shared", "cluster", "local"):
             return f"'{o.name}' ({o.buffer.name}) is in {SPACE_NAMES[o.root.space]}"
     return None
 

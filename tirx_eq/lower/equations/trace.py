@@ -206,6 +206,7 @@ class ValueTrace:
                 fmt, grid, tag, kept = kind
                 self.registers[register] = [Sym(found[kind], fmt, grid, tag, found.get("wide"), kept)]
             return
+        self._same_cta(at)
         dtype = self.dtype_at(at.root.name)
         bits = dt.storage_bits(dtype)
         unit = unit_bits(bits)
@@ -227,6 +228,7 @@ class ValueTrace:
             kind = (value.fmt, value.grid, value.tag, value.kept)
             self.scratch.store(at.root, self.points.of(at.offset), {kind: r, **wide}, self.mask)
             return
+        self._same_cta(at)
         target = next(o for o in self.regions if o.root.name == at.root.name)
         unit = unit_bits(target.bits)
         offset = self.points.of(at.offset)
@@ -235,6 +237,11 @@ class ValueTrace:
             for j in range(0, 8 * width, target.bits):
                 place = (offset + first) * (8 // unit) + j // unit
                 self.written.append((at.root.name, place, lanes[j // target.bits], self.mask))
+
+    def _same_cta(self, at: Memory) -> None:
+        """Memory of another CTA is that of the CTA that the operand names."""
+        if all(at.root.address is not o.root.address for o in self.regions if o.root.name == at.root.name):
+            raise ProofError(f"the value equation of '{self.c.op}': '{at.root.name}' is accessed in another CTA")
 
     def barrier(self, i: Instruction, parts: list[str]) -> None:
         first = i.operands[0]

@@ -75,7 +75,7 @@ def local_and_memory(c: CallContext) -> tuple[Operand, Operand] | str:
     """The operand in registers and the one in memory, or why there aren't both."""
     both = [c.outputs[0], *c.inputs]
     local = [o for o in both if o.root.space == "local"]
-    memory = [o for o in both if o.root.space in ("global", "shared")]
+    memory = [o for o in both if o.root.space in ("global", "shared", "cluster")]
     if len(local) != 1 or len(memory) != 1:
         return ", ".join(f"'{o.name}' ({o.buffer.name}) is in {o.root.space}" for o in both)
     return local[0], memory[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import Variant
 from .cluster import CLUSTER_COPIES
+from .cluster_part import CLUSTER_PARTS
 from .copy import COPIES
 from .elementwise import MAPS
 from .exchange import EXCHANGES
@@ -24,7 +25,7 @@ from .tmem_parts import PART_COPIES
 _ALL = (
     *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
     *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS, *HALF_COPIES, *PART_COPIES, *REDUCTIONS_OF_WARPS,
-    *EXCHANGES,
+    *EXCHANGES, *CLUSTER_PARTS,
 )  # fmt: skip
 #: e-node operator -> variant.
 VARIANTS: dict[str, Variant] = {v.node: v for v in _ALL}
