@@ -65,9 +65,9 @@ SHARED_WORK = {
 CLUSTER_WITNESSES.update(SHARED_WORK)
 
 
-def _part(text: str, ctas: int = 2):
+def _part(text: str, ctas: int = 2, dtype: str = "float32"):
     head = f"r = Tx.cta_id_in_cluster([{ctas}])\nb = Tx.cta_id([{ctas}])\ntid = Tx.thread_id([64])\n"
-    params = ", ".join(f'{n}: Tx.Buffer((16, 16), "float32")' for n in "ABD") + ', E: Tx.Buffer((16,), "float32")'
+    params = ", ".join(f'{n}: Tx.Buffer((16, 16), "{dtype}")' for n in "ABD") + f', E: Tx.Buffer((16,), "{dtype}")'
     return lambda: kernel(head + text, params)
 
 
@@ -88,4 +88,9 @@ CLUSTER_WITNESSES |= {
         (", of another shape", "", {"D": "D[0:4, 0:5]", "A": "A[0:4, 0:4]", "B": "B[0:4, 0:4]", "E": "E[0:5]", "axes": "1"}),
     )
     if (what, name) not in (("map", ", of another shape"),)
+}  # fmt: skip
+CLUSTER_WITNESSES |= {
+    f"truth values by a cluster, {k}": _part(call, dtype="bool")
+    for k, call in enumerate(("Tx.cluster.add(D[:, :], A[:, :], B[:, :])", "Tx.cluster.sum(E[:], A[:, :])",
+                              "Tx.cluster.gemm(D[:, :], A[:, :], B[:, :], B[:, :])"))
 }  # fmt: skip
