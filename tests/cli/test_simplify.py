@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tirx_eq.cli import simplify as command
+from tirx_eq.cli.output import infix
 from tirx_eq.egraph import batch
 from tirx_eq.egraph.engine import EngineError
 from tirx_eq.ir.index import evaluate, parse
@@ -269,3 +270,24 @@ def test_rules_tell_their_use_and_their_bounds(tmp_path, capsys, monkeypatch):
     ends = {r["name"]: r["ends"] for r in json.loads(out)}
     assert ends["divmod/mod-mul-gcd"].startswith("bounded: the divisor gets smaller")
     assert all(e and not e.startswith("none") for e in ends.values())
+
+
+def test_thousands_of_levels_are_read_and_shown(tmp_path, capsys, monkeypatch):
+    text = "x"
+    for _ in range(1_500):
+        text = f"(min (sub {text} z) (neg y))"
+    given = ("--var", "x=0:9", "--var", "y=0:9", "--var", "z=0:3")
+    code, out, _ = run(capsys, monkeypatch, "simplify", text, *given, "--steps", "--view", str(tmp_path / "graph.html"))
+    assert code == 0 and "min(" in out
+    first = out.splitlines()[0]
+    assert first.count("min(") == 1_500 and first.endswith(" - z, neg(y))")
+    assert (tmp_path / "graph.html").stat().st_size > 1_000
+
+
+def test_infix_keeps_what_binds():
+    for text, wanted in (
+        ("(sub a (sub b c))", "a - (b - c)"),
+        ("(mul (add a b) (div c (mod d 4)))", "(a + b) * (c // (d % 4))"),
+        ("(select (lt a b) (max a 1) 2)", "select(a < b, max(a, 1), 2)"),
+    ):
+        assert infix(parse(text)) == wanted

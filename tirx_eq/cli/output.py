@@ -69,17 +69,34 @@ _BINDING = {
 }  # fmt: skip
 
 
-def infix(term: Any, outer: int = 0) -> str:
-    """A neutral index term as Python would write it."""
-    if not isinstance(term, tuple):
-        return str(term)
-    op, *args = term
-    if op not in _INFIX:
-        return f"{op}({', '.join(infix(a) for a in args)})"
-    level = _BINDING[op]
-    # The right operand binds tighter: a - (b - c), a // (b // c).
-    text = f"{infix(args[0], level)} {_INFIX[op]} {infix(args[1], level + 1)}"
-    return f"({text})" if level < outer else text
+def infix(term: Any) -> str:
+    """A neutral index term as Python would write it, however deep it nests."""
+    out: list[str] = []
+    todo: list[str | tuple[Any, int]] = [(term, 0)]  # text, or a term and how tightly what is around it binds
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            out.append(item)
+            continue
+        t, outer = item
+        if not isinstance(t, tuple):
+            out.append(str(t))
+            continue
+        op, *args = t
+        parts: list[str | tuple[Any, int]]
+        if op not in _INFIX:
+            parts = [f"{op}("]
+            for a in args:
+                parts += [(a, 0), ", "]
+            parts[-1] = ")"
+        else:
+            level = _BINDING[op]
+            # The right operand binds tighter: a - (b - c), a // (b // c).
+            parts = [(args[0], level), f" {_INFIX[op]} ", (args[1], level + 1)]
+            if level < outer:
+                parts = ["(", *parts, ")"]
+        todo += reversed(parts)
+    return "".join(out)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[int] = ()) -> Table:
