@@ -17,6 +17,7 @@ from tirx_eq.lower.storage import plan
 from .kernels import kernel
 from .product_kernels import register_product
 from .test_run_stationary import stationary
+from .test_selection import PIECES, PIECES_PARAMS
 
 #: Two rows of shared memory for 128 threads: one element each keeps all of them busy, vectors only some.
 HEAD = """
@@ -101,7 +102,31 @@ def test_a_product_of_fragments_that_adds_to_its_addend():
     assert first_match(found).node == "MmaSyncScaled" and is_telling(found)
 
 
-#: copy_async: of several legal tensor maps the one that others use too (``test_selection.py``).
+def test_tensor_copies_take_the_map_that_others_need():
+    """copy_async: of two legal tensor maps not that which the call alone would take, but the one that is paid once."""
+    found = [c for c in choices(kernel(PIECES, PIECES_PARAMS)) if c.context.op == "copy_async"]
+    first = found[0]
+    assert len(first.candidates) > 1 and first.chosen is not first_match(first) and first.chosen is not first.candidates[0]
+    assert len({c.chosen.values for c in found}) == 1
+
+
+#: Registers whose threads need each other's values: ways that differ in scratch, barriers, shuffles and vectors.
+ACROSS = {
+    "sum over warps": "v = r.view(128, 64, layout=TileLayout(S[(128, 64):(1 @ tx, 1)]))\n"
+    "u = o.view(1, layout=TileLayout(S[(1,):(1,)]))\nTx.cta.sum(u[:], v[:, :], axes=[0, 1])",
+    "rows to columns": "v = r.view(128, 64, layout=TileLayout(S[(128, 64):(1 @ tx, 1)]))\n"
+    "e = Tx.alloc_local((64,), 'float32')\n"
+    "u = e.view(128, 64, layout=TileLayout(S[(64, 2, 64):(1, 64 @ tx, 1 @ tx)]))\nTx.cta.copy(u[:, :], v[:, :])",
+}
+
+
+@pytest.mark.parametrize("what", sorted(ACROSS))
+def test_values_of_other_threads(what):
+    """The first rule and way that apply are legal, and dearer than what is taken."""
+    (found,) = choices(kernel(HEAD + ACROSS[what], 'A: Tx.Buffer((64, 64), "float32")', "from tirx_eq.layout import tx\n"))
+    assert found.chosen.cycles == min(k.cycles for k in found.candidates) < first_match(found).cycles
+
+
 ELSEWHERE = {"gemm", "copy_async", "gemm_async"}
 
 

@@ -286,6 +286,7 @@ WITNESSES = {
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES | TMEM_FACTOR_WITNESSES)
 WITNESSES.update(SCRATCH_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES | HALF_WITNESSES)
+WITNESSES["map by a cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["map by a cluster"](), "add", "a")
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 UNEQUAL_COPIES = UNEQUAL | UNEQUAL_HALVES | UNEQUAL_EXCHANGES
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL_COPIES.items()})

@@ -69,11 +69,12 @@ if w == 0:
 Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
 Tx.cta.copy(B[:, :], s[:, :])
 """
+PIECES_PARAMS = 'A: Tx.Buffer((64, 32), "float16"), B: Tx.Buffer((8, 32), "float16")'
 
 
 def test_one_tensor_map_for_pieces_that_each_alone_would_have_their_own():
     """Two rows at the start of a plain tile are a box under any swizzle, the others under none only: one map serves all."""
-    func = kernel(PIECES, 'A: Tx.Buffer((64, 32), "float16"), B: Tx.Buffer((8, 32), "float16")')
+    func = kernel(PIECES, PIECES_PARAMS)
     made = compile_function(func)
     loads = [c.choice for c in made.calls if c.choice.context.op == "copy_async"]
     first, *rest = loads
