@@ -22,6 +22,8 @@ Bounds = tuple[int, int]
 
 #: Rounds after which a bound that still moves goes to the end of its type.
 _PATIENCE = 3
+#: A larger number that divides a value says no more than this one does.
+_MAX_DIVISOR = 1 << 30
 _SHUFFLES = ("tirx.tvm_warp_shuffle", "tirx.tvm_warp_shuffle_up", "tirx.tvm_warp_shuffle_down")
 
 
@@ -40,7 +42,8 @@ class Declared(ir.StmtVisitor):
             walk = _Assigned(self.scope, self.found)
             walk.visit(func)
             _solve(self.scope, walk.values)
-        self._align = {n: a for n, a in _alignments(walk.values).items() if a > 1}
+        found = {n: a if a <= _MAX_DIVISOR else gcd(a, _MAX_DIVISOR) for n, a in _alignments(walk.values).items()}
+        self._align = {n: a for n, a in found.items() if a > 1}
 
     def fixed(self, value: ir.Expr) -> bool:
         """Whether an expression has one value as long as the sequence of statements it stands in goes on."""
