@@ -83,6 +83,12 @@ def stand_in_for_torch() -> None:
             setattr(sys.modules["torch"], name, module)
 
 
+def prepare() -> None:
+    """What kernels ask of a GPU, for a B200 that isn't here."""
+    os.environ.setdefault("TIRX_PREPARE_NUM_SMS", "148")
+    os.environ.setdefault("TIRX_PREPARE_CUDA_ARCH", "sm_100a")
+
+
 def functions(made: Any) -> list[Any]:
     """The PrimFuncs in what a kernel's module gives: a function, a module, containers of them."""
     kind = type(made).__name__
@@ -248,8 +254,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every kernel of the wheel (or those named), a process each")
     parser.add_argument("--markdown", type=Path, help="with --all: the page to write")
     options = parser.parse_args()
-    os.environ.setdefault("TIRX_PREPARE_NUM_SMS", "148")
-    os.environ.setdefault("TIRX_PREPARE_CUDA_ARCH", "sm_100a")
+    prepare()
     stand_in_for_torch()
     if options.all:
         sweep(options.kernel or every(), options.markdown, options.json)
