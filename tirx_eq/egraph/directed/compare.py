@@ -106,13 +106,21 @@ def _value(sums: Sums, term: Term, s: Sum, meaning: tuple[Any, ...]) -> Sum:
     return sums.known(term, (s,), 0, 1, "truth", meaning)
 
 
+def _clamps(sums: Sums, s: Sum) -> bool:
+    """Whether the minima and maxima among three terms or more are clamped between two numbers: ``bounds`` says it all."""
+    found = [b for _, x in s.terms if (b := sums.moves.whole(x)) is not None and b.kind == "extreme"]
+    inner = [sums.moves.whole(x) for b in found for _, x in b.meaning[1].terms]
+    return len(s.terms) > 2 and all(b is not None and b.kind == "extreme" and not b.meaning[2].terms for b in inner)
+
+
 def _plain(sums: Sums, s: Sum) -> None:
     """``Unsure`` where more is known of the sides than intervals and alignment say."""
     if any(sums.moves.mixed(x) for _, x in s.terms):
         raise Unsure  # bits known to be 1
     if len(s.terms) <= 2 and any(abs(c) > 1 for c, _ in s.terms):
         raise Unsure  # a multiple against one term may be a comparison of the quotient
-    if sums.related(s) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
+    kinds = ("truth", "other") if _clamps(sums, s) else ("truth", "other", "extreme")
+    if sums.related(s, kinds) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
         raise Unsure
     plus, minus = (Sum(0, tuple([t for t in s.terms if (t[0] > 0) == side])) for side in (True, False))
     if not sums.variables(plus).isdisjoint(sums.variables(minus)):

@@ -129,6 +129,7 @@ class _Direct:
         return equality(self.sums, self.difference(key), key[0] == "Eq")
 
     def difference(self, key: Any, more: int = 0) -> Sum:
+        apart(self.sums, self.forms[key[1]], self.forms[key[2]])
         s = self.sums.add(self.forms[key[1]], self.sums.scaled(self.forms[key[2]], -1))
         return s._replace(constant=s.constant + more)
 

@@ -129,8 +129,8 @@ class Moves:
             m = cluster.moved[0]
             base = self.bases[m.base]
             low, high = shifted(base.low, m.shift), shifted(base.high, m.shift)
-            if m.mask == shifted(base.bits, m.shift):
-                return low, high
+            if m.mask == shifted(base.bits, m.shift) & -(m.mask & -m.mask):  # rounding down is monotone
+                return low & m.mask, high & m.mask
             if m.mask >= 0:
                 return 0, min(m.mask, high) if base.low >= 0 else m.mask
             return (0 if base.low >= 0 else -1 << max(low.bit_length(), (~m.mask).bit_length())), max(high, 0)

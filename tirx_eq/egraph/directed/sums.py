@@ -241,14 +241,43 @@ class Sums:
         if absorbed is not None:
             return self.best(absorbed)
         grouped = self._grouped(s.terms)
-        self._sharing(grouped)
+        ways = self._rejoinings(s.terms)
+        self._sharing(grouped, bool(ways))
         found = self._with(s.constant, grouped)
-        if grouped != s.terms:
-            found = min(found, self._with(s.constant, s.terms), key=lambda f: f[0])
+        for terms in (s.terms, *ways) if grouped != s.terms else ways:
+            found = min(found, self._with(s.constant, terms), key=lambda f: f[0])
         return found
 
-    def _sharing(self, terms: Terms) -> None:
-        """``Unsure`` where a variable is in several terms that may help each other in more ways than are looked at."""
+    def _rejoinings(self, terms: Terms) -> list[Terms]:
+        """The terms with a quotient and its remainder joined, where one of them is multiplied."""
+        found = []
+        for i, a in enumerate(terms):
+            for b in terms[i + 1 :]:
+                pair = self._rejoined(a, b) if abs(a[0]) > 1 or abs(b[0]) > 1 else None
+                if pair is not None:
+                    found.append(tuple(sorted([*[t for t in terms if t not in (a, b)], *pair])))
+        return found
+
+    def _rejoined(self, a: tuple[int, Cluster], b: tuple[int, Cluster]) -> Terms | None:
+        """``a*(x div k) + b*(x mod k)`` as ``(a/k)*x + (b - a/k)*(x mod k)``."""
+        (c, x), (d, y) = a, b
+        if len(x.moved) != 1 or len(y.moved) != 1 or x.constant or y.constant:
+            return None
+        m, n = x.moved[0], y.moved[0]
+        if m.base != n.base or min(m.shift, n.shift) < 0 or not self.moves.complete(m, n):
+            return None
+        if shifted(n.mask, -n.shift) & 1 == 0:
+            m, n, c, d = n, m, d, c
+        whole = Cluster(0, (Moved(m.base, 0, self.moves.bases[m.base].bits),))
+        low = Cluster(0, (Moved(n.base, 0, shifted(n.mask, -n.shift)),))
+        rest = (d << n.shift) - (c << m.shift)
+        return (self._scaled(c << m.shift, whole), self._scaled(rest, low)) if rest else None
+
+    def _sharing(self, terms: Terms, rejoined: bool) -> None:
+        """``Unsure`` where a variable is in several terms that may help each other in more ways than are looked at.
+
+        ``rejoined``: whether a quotient and its remainder among them are looked at together.
+        """
         if any(not self._tidy((1, x)) for _, x in terms if self.moves.mixed(x)):
             raise Unsure
         if any(self._opens(x) and not self.moves.mixed(x) and not self._disjoint(x) for _, x in terms):
@@ -259,6 +288,9 @@ class Sums:
         if not self._apart([self.moves.variables(x) for x in computed]):
             raise Unsure  # results of operations on the same variables may be complementary
         owners = [self._owned(x) for _, x in terms]
+        every = [v for own in owners for v in own]
+        if any(every.count(v) > 2 for v in every):
+            raise Unsure
         mixed = [self.moves.mixed(x) for _, x in terms]
         for j, own in enumerate(owners):
             for i in range(j):
@@ -278,7 +310,8 @@ class Sums:
                 elif any(self._akin(a, b) for a in pair[0][1].moved for b in pair[1][1].moved):
                     raise Unsure
                 elif any(abs(c) > 1 for c, _ in pair) and not all(self._quotient(m) for _, x in pair for m in x.moved):
-                    raise Unsure
+                    if not rejoined:
+                        raise Unsure
 
     def _owned(self, x: Cluster) -> frozenset[int]:
         """Variables of a cluster; a base that no rule looks into from a sum is one."""
