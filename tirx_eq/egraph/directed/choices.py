@@ -10,6 +10,7 @@ from math import gcd
 from ..cost import DEFAULT
 from .compare import bounds, equality, negation, nonzero, order
 from .moves import Base, Cluster, Moved, Unsure, shifted
+from .shared import related
 from .sums import Sum, Sums
 
 
@@ -57,7 +58,7 @@ def extreme(sums: Sums, op: str, a: Sum, b: Sum) -> Sum:
     (al, ah), (bl, bh) = bounds(sums, a), bounds(sums, b)
     if ah <= bl or bh <= al:
         return a if (ah <= bl) == (op == "min") else b
-    if any(sums.related(s, ("truth", "other")) for s in (a, b)):  # what minima and maxima say is in the bounds
+    if any(related(sums.moves, s.terms, ("truth", "other")) for s in (a, b)):  # what minima and maxima say is in the bounds
         raise Unsure
     outside = a.constant if any(c > 0 for c, _ in a.terms) and (b.constant or not b.terms) else 0
     a, b = a._replace(constant=a.constant - outside), b._replace(constant=b.constant - outside)

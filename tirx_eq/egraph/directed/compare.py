@@ -6,8 +6,9 @@ from math import gcd
 from typing import Any
 
 from ...ir.index import Term
-from .moves import Base, Cluster, Moves, Unsure
-from .sums import Sum, Sums, Terms
+from .moves import Base, Cluster, Moves, Terms, Unsure
+from .shared import related
+from .sums import Sum, Sums
 
 Found = tuple[int, Term]
 """Cost and term; an integer where the comparison is decided."""
@@ -120,7 +121,7 @@ def _plain(sums: Sums, s: Sum) -> None:
     if len(s.terms) <= 2 and any(abs(c) > 1 for c, _ in s.terms):
         raise Unsure  # a multiple against one term may be a comparison of the quotient
     kinds = ("truth", "other") if _clamps(sums, s) else ("truth", "other", "extreme")
-    if sums.related(s, kinds) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
+    if related(sums.moves, s.terms, kinds) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
         raise Unsure
     plus, minus = (Sum(0, tuple([t for t in s.terms if (t[0] > 0) == side])) for side in (True, False))
     if not sums.variables(plus).isdisjoint(sums.variables(minus)):

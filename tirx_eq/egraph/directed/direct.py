@@ -13,6 +13,7 @@ from .choices import apart, conjunction, disjunction, either, extreme, product, 
 from .compare import equality, negation, order
 from .moves import Cluster, Unsure
 from .plain import plain
+from .shared import once
 from .sums import Sum, Sums
 
 
@@ -76,7 +77,7 @@ class _Direct:
             base = self.sums.moves.bases[m.base]
             if base.mixed or base.kind == "extreme":
                 raise Unsure
-            if base.kind == "sum" and (mixed or not self.sums.once(base.meaning.terms)):
+            if base.kind == "sum" and (mixed or not once(self.sums.moves, base.meaning.terms)):
                 raise Unsure
             if base.kind == "other" and base.op not in ("and", "shr"):
                 raise Unsure

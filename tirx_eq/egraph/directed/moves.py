@@ -37,6 +37,10 @@ class Cluster(NamedTuple):
     moved: tuple[Moved, ...]
 
 
+Terms = tuple[tuple[int, Cluster], ...]
+"""Terms of a sum: coefficients and clusters, in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """What is moved: a variable, or a term that is computed first.

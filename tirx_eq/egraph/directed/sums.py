@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import gcd
 from typing import Any, NamedTuple
 
 from ...ir.index import Term
 from ..cost import DEFAULT
-from .moves import Cluster, Moved, Moves, Unsure, shifted
-
-Terms = tuple[tuple[int, Cluster], ...]
+from .moves import Cluster, Moved, Moves, Terms, Unsure, shifted
+from .shared import once, opens, refuse
 
 
 class Sum(NamedTuple):
@@ -85,7 +84,7 @@ class Sums:
         if s.constant > 0 and s.constant & possible == 0:  # bits that the terms never set stay outside
             cluster = self.opened(s._replace(constant=0))
             return cluster._replace(constant=cluster.constant | s.constant)
-        if any(c > 1 for c, _ in s.terms) and not self.once(s.terms):
+        if any(c > 1 for c, _ in s.terms) and not once(self.moves, s.terms):
             raise Unsure
         price, term = self.best(s)
         low, high = low + s.constant, high + s.constant
@@ -242,7 +241,7 @@ class Sums:
             return self.best(absorbed)
         grouped = self._grouped(s.terms)
         ways = self._rejoinings(s.terms)
-        self._sharing(grouped, bool(ways))
+        refuse(self.moves, grouped, bool(ways))
         found = self._with(s.constant, grouped)
         for terms in (s.terms, *ways) if grouped != s.terms else ways:
             found = min(found, self._with(s.constant, terms), key=lambda f: f[0])
@@ -273,121 +272,13 @@ class Sums:
         rest = (d << n.shift) - (c << m.shift)
         return (self._scaled(c << m.shift, whole), self._scaled(rest, low)) if rest else None
 
-    def _sharing(self, terms: Terms, rejoined: bool) -> None:
-        """``Unsure`` where a variable is in several terms that may help each other in more ways than are looked at.
-
-        ``rejoined``: whether a quotient and its remainder among them are looked at together.
-        """
-        if any(not self._tidy((1, x)) for _, x in terms if self.moves.mixed(x)):
-            raise Unsure
-        if any(self._opens(x) and not self.moves.mixed(x) and not self._disjoint(x) for _, x in terms):
-            raise Unsure
-        if len(terms) == 1:
-            return
-        computed = [x for _, x in terms if self._computed(x)]
-        if not self._apart([self.moves.variables(x) for x in computed]):
-            raise Unsure  # results of operations on the same variables may be complementary
-        owners = [self._owned(x) for _, x in terms]
-        every = [v for own in owners for v in own]
-        if any(every.count(v) > 2 for v in every):
-            raise Unsure
-        mixed = [self.moves.mixed(x) for _, x in terms]
-        for j, own in enumerate(owners):
-            for i in range(j):
-                if owners[i].isdisjoint(own):
-                    continue
-                pair = (terms[i], terms[j])
-                if mixed[i] or mixed[j]:
-                    if mixed[i] == mixed[j] or sum(mixed) > 1 or not all(map(self._tidy, pair)):
-                        raise Unsure
-                    places = [m.base for m in pair[mixed[j]][1].moved]
-                    if max(map(places.count, places)) > 2 or self._opens(pair[mixed[i]][1]):
-                        raise Unsure
-                    if not self._apart([o for o, m in zip(owners, mixed) if not m]):
-                        raise Unsure
-                elif (pair[0][0] < 0) != (pair[1][0] < 0) or any(self.moves.bits(x) < 0 or self._opens(x) for _, x in pair):
-                    raise Unsure
-                elif any(self._akin(a, b) for a in pair[0][1].moved for b in pair[1][1].moved):
-                    raise Unsure
-                elif any(abs(c) > 1 for c, _ in pair) and not all(self._quotient(m) for _, x in pair for m in x.moved):
-                    if not rejoined:
-                        raise Unsure
-
-    def _owned(self, x: Cluster) -> frozenset[int]:
-        """Variables of a cluster; a base that no rule looks into from a sum is one."""
-        found: set[int] = set()
-        for m in x.moved:
-            base = self.moves.bases[m.base]
-            found |= base.variables if base.kind in ("variable", "sum") else {m.base}
-        return frozenset(found)
-
-    def _disjoint(self, x: Cluster) -> bool:
-        """Whether no sum in a cluster has a variable of another operand."""
-        for i, m in enumerate(x.moved):
-            base = self.moves.bases[m.base]
-            others = [self.moves.bases[o.base].variables for j, o in enumerate(x.moved) if j != i and o.base != m.base]
-            if base.kind == "sum" and not base.variables.isdisjoint(frozenset().union(*others)):
-                return False
-        return True
-
-    def _opens(self, x: Cluster) -> bool:
-        return any(self.moves.bases[m.base].kind == "sum" for m in x.moved)
-
-    def _tidy(self, term: tuple[int, Cluster]) -> bool:
-        """A positive term, its sums having each variable once."""
-        c, x = term
-        if c != 1 or self.moves.bits(x) < 0:
-            return False
-        for m in x.moved:
-            if m.base in self._inner:
-                if not self.once(self._inner[m.base][1].terms):
-                    return False
-        return True
-
-    def once(self, terms: Terms) -> bool:
-        """Whether no variable is in two terms."""
-        return self._apart([self._owned(x) for _, x in terms])
-
-    @staticmethod
-    def _apart(sets: Sequence[frozenset[int]]) -> bool:
-        return len(frozenset().union(*sets)) == sum(map(len, sets))
-
-    def related(self, s: Sum, kinds: Sequence[str] = ("truth", "other", "extreme")) -> bool:
-        """Whether the result of an operation, of ``kinds``, stands beside its own variables: an order may be known."""
-        for i, (_, x) in enumerate(s.terms):
-            bases = [self.moves.bases[m.base] for m in x.moved]
-            if any(b.kind in kinds or (b.kind == "extreme" and b.meaning[2].terms) for b in bases):
-                own = self.moves.variables(x)
-                if any(j != i and not own.isdisjoint(self.moves.variables(y)) for j, (_, y) in enumerate(s.terms)):
-                    return True
-        return False
-
-    def _computed(self, x: Cluster) -> bool:
-        """Whether the result of an operation is in a cluster, but for divisions: those here have no rules."""
-        bases = [self.moves.bases[m.base] for m in x.moved]
-        return any(b.kind not in ("variable", "sum") and b.op not in ("div", "mod") for b in bases)
-
-    def _akin(self, a: Moved, b: Moved) -> bool:
-        """Whether two fields of one base may be cheaper together: a shared quotient, or a quotient rounded up."""
-        if a.base != b.base:
-            return False
-        x, y = sorted((shifted(a.mask, -a.shift), shifted(b.mask, -b.shift)), key=lambda m: m & -m)
-        low, next_low = (x & -x).bit_length(), (y & -y).bit_length()
-        if low == next_low:
-            return low > 1
-        return abs(a.shift - b.shift) == 1 and x > 0 and x.bit_length() == next_low - 1
-
-    def _quotient(self, m: Moved) -> bool:
-        """Whether an operand is a multiple of a quotient, no bit above being masked."""
-        return m.mask == self.moves.available(m) & -(m.mask & -m.mask)
-
     def price(self, terms: Terms) -> int:
         """What terms cost one by one."""
         return sum([self._price(c, x) for c, x in terms])
 
     def absorbing(self, s: Sum) -> bool:
         """Whether a constant may be cheaper in this sum than elsewhere: a quotient takes it in, or there is no plus."""
-        return all(c < 0 for c, _ in s.terms) or any(self._opens(x) for _, x in s.terms)
+        return all(c < 0 for c, _ in s.terms) or any(opens(self.moves, x) for _, x in s.terms)
 
     def _absorbed(self, s: Sum) -> Sum | None:
         """A sum whose constant a quotient takes in: ``(x + a) / 2^n + b`` is ``(x + a + 2^n*b) / 2^n``."""
