@@ -60,6 +60,7 @@ from .context import CallContext, call_context
 from .expand import expand
 from .intrinsics.build import lower_call
 from .intrinsics.host_maps import encoded_map, encodes_map
+from .intrinsics.instruction import INSTRUCTION
 from .intrinsics.places import Places, in_space
 from .program import (
     Block,
@@ -284,7 +285,11 @@ class Lowerer:
             place.environment[s.var] = replace_reads(value, lambda read: self._read_now(read, place))
             return []
         if s.var in self.storage.roots:  # where a remote buffer is: its rank may depend on what is bound here
-            root = self._reached(self.storage.roots[s.var], place)
+            root = self.storage.roots[s.var]
+            if root.address is not None:  # what the rank is made of is read now
+                now = replace_reads(self.resolve(root.address, place), lambda read: self._read_now(read, place))
+                root = replace(root, address=now)
+            root = self._reached(root, place)
             if root.address is None or not is_plain_index(root.address):
                 raise LoweringError(f"the rank of the CTA that has '{root.name}' depends on data")
             self.storage.roots[s.var] = root
@@ -358,7 +363,10 @@ class Lowerer:
             self.storage.barriers |= frozenset(range(max(0, low), min(15, high) + 1))
         self._check_mask(resolved)
         block, _ = lower_call(resolved, self._places(place))
-        if any(isinstance(n, Instruction) and _aligned(n.opcode) for n in walk(block)) and not place.active.whole(32):
+        active = place.active
+        if call.op.name == INSTRUCTION:  # whose author knows which conditions on data are the same in a warp
+            active = replace(active, data_dependent=False)
+        if any(isinstance(n, Instruction) and _aligned(n.opcode) for n in walk(block)) and not active.whole(32):
             raise LoweringError(
                 f"'{call.op.short_name}' needs whole warps, but it is reached by {place.active.describe()}"
             )

@@ -21,6 +21,7 @@ from ..ir import (
     Buffer,
     BufferLoad,
     Call,
+    Cast,
     DeclBuffer,
     Evaluate,
     Expr,
@@ -171,6 +172,8 @@ class _Collect(StmtVisitor):
         call = value.value
         if isinstance(call, Call) and call.op.name == "tirx.ptx.instruction" and str(call.args[1].value).startswith("mapa."):
             target, address, rank = call.args[2:5]
+            while isinstance(rank, Cast):  # a rank is small in any type
+                rank = rank.value
             known = self.mapped.get(target.buffer.data)
             self.mapped[target.buffer.data] = None if known is not None else (address, rank)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import LoweringError
 from ...ir import Call, Expr, Var
-from ...ptx.tensormap import INTERLEAVES, L2_PROMOTIONS, MAP_SWIZZLES, OOB_FILLS, TensorMap
+from ...ptx.tensormap import INTERLEAVES, L2_PROMOTIONS, MAP_SWIZZLES, OOB_FILLS, TYPES, TensorMap
 from ..host import HostValues
 from ..storage import Storage
 from .language import constant
@@ -27,7 +27,12 @@ def encoded_map(call: Call, host: HostValues, storage: Storage) -> tuple[Var, Te
     """The variable of the map, and its fields: type, rank, address, then extents, strides in bytes, box and steps."""
     _, var, dtype, rank, address, *rest = call.args
     n, name = constant(rank), str(constant(dtype))
-    if not isinstance(var, Var) or not isinstance(n, int) or len(rest) != 4 * n + 3 or name not in _TYPES:
+    if isinstance(n, int) and len(rest) == 4 * n + 4:  # the driver's number of the element type, given by itself
+        kind = next((t.name for t in TYPES.values() if t.code == constant(rest[-1])), "")
+        rest = rest[:-1]
+    else:
+        kind = _TYPES.get(name, "")
+    if not isinstance(var, Var) or not isinstance(n, int) or len(rest) != 4 * n + 3 or not kind:
         raise LoweringError(f"a tensor map of {name} that isn't encoded as the driver's function takes it", span=call.span)
     root = storage.roots.get(address) if isinstance(address, Var) else None
     if root is None or root.space != "global":
@@ -42,7 +47,7 @@ def encoded_map(call: Call, host: HostValues, storage: Storage) -> tuple[Var, Te
     shape, strides, box, steps = rest[:n], rest[n : 2 * n - 1], rest[2 * n - 1 : 3 * n - 1], rest[3 * n - 1 : 4 * n - 1]
     interleave, swizzle, promotion, fill = rest[4 * n - 1 :]
     made = TensorMap(
-        root.name, _TYPES[name], sizes(shape, "an extent of a tensor map"), sizes(strides, "a stride of a tensor map"),  # type: ignore[arg-type]
+        root.name, kind, sizes(shape, "an extent of a tensor map"), sizes(strides, "a stride of a tensor map"),  # type: ignore[arg-type]
         tuple(int(constant(b) or 0) for b in box), code(swizzle, {k: v[0] for k, v in MAP_SWIZZLES.items()}),
         tuple(int(constant(s) or 1) for s in steps), code(interleave, INTERLEAVES), code(promotion, L2_PROMOTIONS),
         code(fill, OOB_FILLS),

@@ -1,0 +1,190 @@
+"""Real TVM kernels compiled by us: how many are, why the others aren't, and whether they compute what TVM's own PTX does.
+
+Two steps, which may run in different environments, with a folder between them:
+
+    python benchmarks/tvm_compiled.py trace FOLDER [--nvcc] [KERNEL...]      # apache-tvm 0.27 and the kernels of the wheel
+    python benchmarks/tvm_compiled.py compile FOLDER [--markdown FILE]       # this package and ptxas
+
+``trace`` imports each function and writes it as JSON, with ``--nvcc`` also the PTX that TVM and nvcc make of it.  ``compile``
+compiles each, assembles it, and where there is PTX of nvcc simulates both on the same random bytes: all arrays must be equal,
+bit for bit.  Scalar arguments are one small number, of a grid the first two CTAs run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+#: Any integer argument, and any float.
+INTEGER, REAL = 64, 0.5
+#: Bytes of every array, and of dynamic shared memory where the CUDA source doesn't tell.
+BYTES, SHARED = 1 << 20, 200_000
+
+
+def trace(folder: Path, names: list[str], nvcc: bool) -> None:
+    """One process for each kernel of the wheel."""
+    from tvm_kernels import every, stand_in_for_torch
+
+    stand_in_for_torch()
+    if len(names) == 1:
+        _trace_one(folder, names[0], nvcc)
+        return
+    for name in names or every():
+        command = [sys.executable, __file__, "trace", str(folder), name, *(["--nvcc"] if nvcc else [])]
+        done = subprocess.run(command, capture_output=True, text=True)
+        print(name, "traced" if done.returncode == 0 else done.stderr.strip()[-200:], flush=True)
+
+
+def _trace_one(folder: Path, name: str, nvcc: bool) -> None:
+    from tvm_kernels import kernels
+    from tvm_pass_simulated import cuda_of, ptx_of
+
+    from tirx_eq.interop.tvm import from_tvm
+    from tirx_eq.ir.serial import save_json
+
+    for k, func in enumerate(kernels(name)):
+        (folder / f"{name}.{k}.json").write_text(save_json(from_tvm(func)))
+        if nvcc:
+            source = cuda_of(func, "tirx")
+            (folder / f"{name}.{k}.cu").write_text(source)
+            (folder / f"{name}.{k}.ptx").write_text(ptx_of(source))
+
+
+def compile_all(folder: Path, markdown: Path | None, limit: int) -> None:
+    """A row for each function in the folder."""
+    rows = []
+    for path in sorted(folder.glob("*.json"), key=lambda p: p.stat().st_size):
+        row = (path.stem, *_compile_one(path, limit))
+        rows.append(row)
+        print(*row, sep="\t", flush=True)
+    if markdown is not None:
+        markdown.write_text(page(rows))
+
+
+def _compile_one(path: Path, limit: int) -> tuple[str, float, str]:
+    """(outcome, seconds, what the comparison says) of one function."""
+    import signal
+
+    import tirx_eq as te
+    from tirx_eq.errors import TirxError
+    from tirx_eq.ir.serial import load_json
+
+    def late(*_: Any) -> None:
+        raise TimeoutError
+
+    warnings.simplefilter("ignore")
+    began = time.process_time()
+    signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        made = te.compile(load_json(path.read_text()))
+        made.assemble()
+        outcome = "ok"
+    except TirxError as error:
+        return error.message.splitlines()[0], round(time.process_time() - began, 1), ""
+    except (TimeoutError, RecursionError) as error:
+        return f"more than {limit} seconds" if isinstance(error, TimeoutError) else "nested too deeply", float(limit), ""
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds = round(time.process_time() - began, 1)
+    source, theirs = path.with_suffix(".cu"), path.with_suffix(".ptx")
+    return outcome, seconds, compare(made.ptx, theirs.read_text(), source.read_text()) if source.exists() else ""
+
+
+def signature(source: str) -> list[tuple[str, str]]:
+    """(C type, name) of the parameters of the kernel in a CUDA source."""
+    head = source[source.rindex('extern "C" __global__') :].partition("{")[0]
+    parts = [p.replace("__restrict__", "").split() for p in head[head.rindex("(") + 1 : head.rindex(")")].split(",")]
+    return [(" ".join(p[:-1]), re.sub(r"_(ptr|handle)$", "", p[-1].lstrip("*"))) for p in parts]
+
+
+def compare(ours: str, theirs: str, source: str) -> str:
+    """Both modules on the same arguments; arrays are known by their names."""
+    from tirx_eq.errors import TirxError
+    from tirx_eq.sim import Launch, parse, simulate
+
+    random = np.random.default_rng(0)
+    values: dict[str, Any] = {}
+
+    def arguments(entry: Any, names: list[str], types: list[str]) -> list[Any]:
+        made = []
+        for p, name, kind in zip(entry.params, names, types, strict=True):
+            if name not in values:
+                number = np.float32(REAL) if kind == "float" else np.int32(INTEGER) if p.size == 4 else np.int64(INTEGER)
+                values[name] = random.integers(0, 0x3C, BYTES).astype(np.uint8) if "*" in kind else number
+            made.append(values[name])
+        return made
+
+    entries = [next(f for f in parse(t).functions.values() if f.kernel) for t in (theirs, ours)]
+    if any(p.size not in (4, 8) for e in entries for p in e.params):
+        return "left out: tensor maps"
+    known = signature(source)
+    first = arguments(entries[0], [n for _, n in known], [t for t, _ in known])
+    own = [re.sub(r"_handle$", "", p.name) for p in entries[1].params]
+    second = arguments(entries[1], own, ["" for _ in own])
+    block = entries[1].directives.get("reqntid") or entries[1].directives.get("maxntid") or (128, 1, 1)
+    dynamic = max([SHARED, *(int(v) for v in re.findall(r"extern __shared__[^\n]*\[(\d+)\]", source))])
+    launch = Launch((2, 1, 1), tuple(block), (1, 1, 1), dynamic)
+    try:
+        results = [simulate(t, None, launch, a, max_steps=600_000) for t, a in ((theirs, first), (ours, second))]
+    except TirxError as error:
+        return f"not simulated: {error.message.splitlines()[0]}"
+    arrays = [
+        dict(zip([n for n, a in zip(names, given) if isinstance(a, np.ndarray)], r.arrays.values()))
+        for names, given, r in zip(([n for _, n in known], own), (first, second), results)
+    ]
+    shared = [n for n in arrays[0] if n in arrays[1]]
+    different = [n for n in shared if not np.array_equal(arrays[0][n], arrays[1][n])]
+    written = sum(not np.array_equal(arrays[0][n], values[n]) for n in shared)
+    faults = [len(r.faults) for r in results]
+    if different:
+        return f"DIFFERENT: {', '.join(different)}"
+    return f"equal: {written} arrays written, {faults[0]} and {faults[1]} faults"
+
+
+def page(rows: list[tuple[str, str, float, str]]) -> str:
+    """The results as a page."""
+    done = [r for r in rows if r[1] == "ok"]
+    equal = [r for r in rows if r[3].startswith("equal") and not r[3].startswith("equal: 0")]
+    lines = [
+        "# Kernels of a TVM wheel, compiled", "",
+        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, imported and compiled for sm_100a; {len(done)} assemble "
+        f"in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM and nvcc on the same "
+        "random bytes: every array equal, bit for bit. Made by `benchmarks/tvm_compiled.py`.", "",
+        "| function | outcome | seconds | simulated |", "|---|---|---:|---|",
+    ]  # fmt: skip
+    lines += [f"| {name} | {outcome} | {seconds} | {said} |" for name, outcome, seconds, said in sorted(rows)]
+    reasons = Counter(re.sub(r"'[^']*'|-?\d+", "…", r[1]) for r in rows if r[1] != "ok")
+    lines += ["", "| why not | functions |", "|---|---:|", *(f"| {reason} | {n} |" for reason, n in reasons.most_common())]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("step", choices=("trace", "compile"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("kernel", nargs="*", help="modules of tirx_kernels")
+    parser.add_argument("--nvcc", action="store_true", help="trace: the PTX of TVM and nvcc too")
+    parser.add_argument("--markdown", type=Path, help="compile: write a page")
+    parser.add_argument("--limit", type=int, default=200, help="compile: seconds of computing for each function")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.step == "trace":
+        trace(options.folder, options.kernel, options.nvcc)
+    else:
+        compile_all(options.folder, options.markdown, options.limit)
+
+
+if __name__ == "__main__":
+    main()
