@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import Premises, lowering_rules
-from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS
+from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS, Kind
 from tirx_eq.lower.mma_sync import MMA_KINDS
 
 from .cells import PLACES, REGISTERS, SCOPES
@@ -35,11 +36,16 @@ Issued by one thread, which a warp, a warpgroup or a CTA that makes the call ele
 memory, the accumulator in tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other
 dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one CTA's.
 """
+PADDED = (
+    "an `e2m1` beside 8-bit floats is padded to 8 bits, 16 of them in 8 of every 16 bytes of shared memory (a layout with "
+    "gaps; tensor copies don't make it yet, `copy` does), and in tensor memory one to a byte, which no layout of ours says yet"
+)
 FRAGMENTS = """
 ## gemm of fragments
 
-At warp, warpgroup and CTA scope, A, B, C and D in registers as `mma.sync` has them: `gemm/mma_sync`, in these shapes.  A
-thread alone can't: the instruction is executed by the 32 lanes of a warp.
+At warp, warpgroup and CTA scope, A, B, C and D in registers as `mma.sync` has them: `gemm/mma_sync`, in these shapes, and
+where `alpha` or `beta` is another number than 1, or known at run time only, `gemm/mma_sync_scaled` (D of 32 or 64 bits).
+A thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
 BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"
 BY_THREADS = "`st.async` stores registers of the thread that executes it"
@@ -85,14 +91,22 @@ def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
     return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"
 
 
+def _from_tmem(kind: Kind, a: str, forms: str) -> str:
+    """The forms with A in tensor memory."""
+    return forms if kind.container(dt.storage_bits(a)) == dt.storage_bits(a) else "— **p**"
+
+
 def products() -> str:
     """Products on the tensor core, by dtypes: of shared and tensor memory, and of fragments in registers."""
     lines = [PRODUCTS, "| A | B | accumulator | A in shared memory | A in tensor memory |", "|---|---|---|---|---|"]
     for (a, b, d), kind in KINDS.items():
-        lines.append(f"| {a} | {b} | {d} | kind::{kind.name} and weight-stationary | kind::{kind.name} and weight-stationary |")
+        forms = f"kind::{kind.name} and weight-stationary"
+        lines.append(f"| {a} | {b} | {d} | {forms} | {_from_tmem(kind, a, forms)} |")
     for (a, b, factor, count), kind in SCALED_KINDS.items():
         scaled = f"kind::{kind.name}.block_scale"
-        lines.append(f"| {a} | {b} | float32, a {factor} for {count} elements of K | {scaled} | {scaled} |")
+        told = f"float32, a {factor} for {count} elements of K"
+        lines.append(f"| {a} | {b} | {told} | {scaled} | {_from_tmem(kind, a, scaled)} |")
+    lines += ["", f"- **p** — {PADDED}."]
     lines += [FRAGMENTS, "| A | B | accumulator | shapes |", "|---|---|---|---|"]
     for (a, b, d), mma in MMA_KINDS.items():
         lines.append(f"| {a} | {b} | {d} | " + ", ".join(f"m16n8k{k}" for k in mma.depths) + " |")

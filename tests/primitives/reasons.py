@@ -27,10 +27,10 @@ REASONS: dict[str, str] = {
     "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
     "registers of several threads on both sides": _NO_THREAD,
     "there is a multiplication of the dtypes": (
-        "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core, with scale factors (`gemm_async`)"
+        "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core (`gemm_async`)"
     ),
     "an mma.sync takes the dtypes": (
-        "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core, with scale factors (`gemm_async`)"
+        "nothing multiplies `ue8m0` or truth values, and `e2m1` only on the tensor core (`gemm_async`)"
     ),
     "all matrices in registers": (
         "factors and sums in tensor memory are those of `gemm_async`; no other instruction multiplies them"

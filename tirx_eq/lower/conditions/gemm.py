@@ -35,8 +35,15 @@ class Kind:
         """Elements of K that one instruction takes."""
         return MMA_K[self.name]
 
+    def container(self, bits: int) -> int:
+        """Bits that an element of A or B takes up in memory: 8 of 256 bits of K are the least but for fp4 alone."""
+        return max(bits, 256 // self.k)
 
+
+_FP4 = "float4_e2m1fn"
 _EIGHT_BIT = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+#: Elements in containers of 8 bits: those of 4 bits are padded, 16 of them in 8 of 16 bytes.
+_UP_TO_EIGHT = {**_EIGHT_BIT, _FP4: "e2m1"}
 _BYTES = {"int8": "s8", "uint8": "u8"}
 
 #: (A, B, D) -> kind.  PTX ISA 9.7.16.2, table of kinds; f32 operands are read as tf32.
@@ -46,18 +53,15 @@ KINDS: dict[tuple[str, str, str], Kind] = {
     ("bfloat16", "bfloat16", "float32"): Kind("f16", "bf16", "bf16", "f32"),
     ("float32", "float32", "float32"): Kind("tf32", "tf32", "tf32", "f32"),
     ("tfloat32", "tfloat32", "float32"): Kind("tf32", "tf32", "tf32", "f32"),
-    **{(a, b, d): Kind("f8f6f4", x, y, z) for a, x in _EIGHT_BIT.items() for b, y in _EIGHT_BIT.items()
+    **{(a, b, d): Kind("f8f6f4", x, y, z) for a, x in _UP_TO_EIGHT.items() for b, y in _UP_TO_EIGHT.items()
        for d, z in (("float32", "f32"), ("float16", "f16"))},
     **{(a, b, "int32"): Kind("i8", x, y, "s32") for a, x in _BYTES.items() for b, y in _BYTES.items()},
 }  # fmt: skip
 
-
-_FP4 = "float4_e2m1fn"
-
 #: (A, B, type of the factors, elements of K per factor) -> block-scaled kind; the accumulator is f32.
 SCALED_KINDS: dict[tuple[str, str, str, int], Kind] = {
     **{(a, b, "float8_e8m0fnu", 32): Kind("mxf8f6f4", x, y, "f32", 1, "ue8m0")
-       for a, x in _EIGHT_BIT.items() for b, y in _EIGHT_BIT.items()},
+       for a, x in _UP_TO_EIGHT.items() for b, y in _UP_TO_EIGHT.items()},
     (_FP4, _FP4, "float8_e8m0fnu", 32): Kind("mxf4", "e2m1", "e2m1", "f32", 2, "ue8m0"),
     (_FP4, _FP4, "float8_e8m0fnu", 16): Kind("mxf4nvf4", "e2m1", "e2m1", "f32", 4, "ue8m0"),
     (_FP4, _FP4, "float8_e4m3fn", 16): Kind("mxf4nvf4", "e2m1", "e2m1", "f32", 4, "ue4m3"),
@@ -261,6 +265,26 @@ def matrix_addresses(o: Operand, by_rows: bool, at: dict[object, np.ndarray]) ->
     return byte if by_rows else byte.T
 
 
+def matrix_bits(o: Operand, by_rows: bool, at: dict[object, np.ndarray]) -> np.ndarray:
+    """The same in bits: elements of 4 bits share bytes."""
+    bit = (o.bit_places(at) + 8 * o.root.offset).reshape(o.shape)  # type: ignore[arg-type]
+    return bit if by_rows else bit.T
+
+
+def element_bits(
+    descriptor: MatrixDescriptor, major: str, bits: int, container: int, row: np.ndarray, k: np.ndarray
+) -> np.ndarray:
+    """Absolute bit address of elements (row, k) that a descriptor describes.
+
+    Elements that are padded to their containers fill the first bytes of every 16, in order (PTX ISA 9.7.16.10.2, packing).
+    """
+    if container == bits:
+        byte = element_address(descriptor, major, bits, row, k)  # type: ignore[arg-type]
+        return np.asarray(byte) * 8 + k * bits % 8
+    first = element_address(descriptor, major, container, row, k // 16 * 16)  # type: ignore[arg-type]
+    return np.asarray(first) * 8 + k % 16 * bits
+
+
 def k_slices(c: CallContext, name: str) -> list[KSlice] | str:
     """The K slices of a shared operand under the first swizzle mode that describes it, or why none does."""
     reasons = []
@@ -284,10 +308,12 @@ def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
     if mode.name != "128B_ATOM_32B" and major == "MN" and kind.name == "tf32":
         return "MN-major tf32 needs the 32-byte atom"
     address = matrix_addresses(o, major == "K", c.lowest())  # type: ignore[arg-type]
+    places = matrix_bits(o, major == "K", c.lowest())  # type: ignore[arg-type]
+    container = kind.container(o.bits)
     rows, depth = address.shape
     if depth % kind.k:
         return f"K is {depth}, not a multiple of {kind.k}"
-    lbo, sbo = _distances(address, major, mode, o.bits)
+    lbo, sbo = _distances(address, major, mode, container)
     if sbo <= 0 or lbo <= 0 or sbo % 16 or lbo % 16:
         return f"the distances between its parts ({lbo} and {sbo} bytes) are not multiples of 16"
     if (reason := begins_in_a_row(c, o, mode, int(address[0, 0]), major)) is not None:
@@ -299,14 +325,14 @@ def _slices(c: CallContext, name: str, mode: SwizzleMode) -> list[KSlice] | str:
             descriptor = MatrixDescriptor(int(address[0, step]), lbo, sbo, mode.name)
         except PtxError as error:
             return error.message
-        wanted = np.asarray(element_address(descriptor, major, o.bits, row, k))  # type: ignore[arg-type]
-        bad = np.argwhere(wanted != address[:, step : step + kind.k])
+        wanted = element_bits(descriptor, major, o.bits, container, row, k)
+        bad = np.argwhere(wanted != places[:, step : step + kind.k])
         if len(bad):
             i, j = (int(v) for v in bad[0])
             at = [i, step + j] if major == "K" else [step + j, i]
             return (
                 f"element {at} of '{o.name}' is at byte {int(address[i, step + j])}, "
-                f"the descriptor reads byte {int(wanted[i, j])}"
+                f"the descriptor reads byte {int(wanted[i, j]) // 8}"
             )
         found.append(KSlice(descriptor, o.byte_offset(step if major == "K" else step * rows) + o.root.offset))
     return found

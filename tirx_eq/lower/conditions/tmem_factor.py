@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from ..context import CallContext, Operand
-from .gemm import Shape, cta_group, matrices, mma_shape
+from .gemm import Shape, cta_group, kind_of, matrices, mma_shape
 from .registry import coordinate, holds
 from .tmem_place import moves_as_a_whole
 
@@ -59,9 +59,11 @@ def _elsewhere(c: CallContext, stationary: bool) -> str | None:
         return f"'{a.buffer.name}' has no layout on TLane and TCol"
     if (reason := moves_as_a_whole(c, a)) is not None:
         return reason
-    shape = mma_shape(c)
+    shape, kind = mma_shape(c), kind_of(c)
     if a.shape[0] != shape.m:
         return "A is transposed"
+    if kind is None or kind.container(a.bits) != a.bits:
+        return f"elements of {a.dtype} in containers of 8 bits are multiplied from shared memory"
     row, k = np.unravel_index(np.arange(a.size), a.shape)
     wanted = row_lanes(shape, cta_group(c), stationary)
     first = places["TCol"][0]

@@ -9,14 +9,15 @@ import numpy as np
 from ...ir import IntImm, Var, const
 from ...ir.index import evaluate_many
 from ...prove.verdict import Enumeration, Verdict
-from ...ptx.descriptor import BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
+from ...ptx.descriptor import BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor
 from ..code.shared import shared_address
 from ..conditions.gemm import (
     Kind,
     cta_group,
+    element_bits,
     instruction_descriptor,
     kind_of,
-    matrix_addresses,
+    matrix_bits,
     mma_shape,
     transposed,
 )  # fmt: skip
@@ -147,14 +148,14 @@ def _shared_operand(
     o, kind = c.operands[name], kind_of(c)
     assert kind is not None
     major = "MN" if transposed(c, name) else "K"
-    address = matrix_addresses(o, major == "K", at) + base  # type: ignore[arg-type]
+    address = matrix_bits(o, major == "K", at) + 8 * base  # type: ignore[arg-type]
     row, k = np.meshgrid(np.arange(address.shape[0]), np.arange(kind.k), indexing="ij")
-    read = np.asarray(element_address(descriptor, major, o.bits, row, k))  # type: ignore[arg-type]
+    read = element_bits(descriptor, major, o.bits, kind.container(o.bits), row, k)
     bad = np.argwhere(read != address[:, step * kind.k : (step + 1) * kind.k])
     if not len(bad):
         return None
     i, j = (int(v) for v in bad[0])
-    return f"slice {step} of '{name}': element (row {i}, k {step * kind.k + j}) is read from byte {int(read[i, j])}"
+    return f"slice {step} of '{name}': element (row {i}, k {step * kind.k + j}) is read from byte {int(read[i, j]) // 8}"
 
 
 def _tmem_operand(

@@ -127,8 +127,9 @@ def price_mma(c: CallContext, a_in_tmem: bool) -> Price:
     assert kind is not None
     rate = B200.mma_f16 * kind.k / 16  # the rate is per byte of operand row: 32 bytes of K take equal time
     math = 2 * shape.m * shape.n * shape.k / rate * max(1, 128 // shape.pair_m)  # fewer rows leave lanes idle
-    b_bytes = shape.n // cta_group(c) * shape.k * c.operands["B"].bits / 8
-    a_bytes = 0 if a_in_tmem else shape.m * shape.k * c.operands["A"].bits / 8
+    a_bits, b_bits = (kind.container(c.operands[n].bits) for n in "AB")
+    b_bytes = shape.n // cta_group(c) * shape.k * b_bits / 8
+    a_bytes = 0 if a_in_tmem else shape.m * shape.k * a_bits / 8
     return Price(issue=3 * shape.k // kind.k + 6, tensor=max(math, (a_bytes + b_bytes) / B200.shared_bytes))
 
 

@@ -46,6 +46,8 @@ def element_bits(kind: str) -> int:
     return 4 if kind in ("mxf4", "mxf4nvf4") else 8
 
 
+#: types narrower than their containers -> bytes that 16 elements fill of 16
+PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
 #: address bits that select the row within a swizzle pattern
 PHASE = {"none": 0, "32B": 0x80, "64B": 0x180, "128B": 0x380, "128B_atom32B": 0x180}
 
@@ -87,11 +89,13 @@ def from_shared(w: Wave, row: int, who: Actor, cta: int, desc: MatrixDescriptor,
         w.report("bounds", f"the descriptor of {which} reaches shared offset {bad - SHARED_BASE} of {w.smem_limit} bytes",
                  row=row, address=bad, fatal=True)
     flat = place - SHARED_BASE + cta * w.smem_size
-    w.checker.async_access(w.shared_shadow, cells_of_chunks(w, flat.ravel()), who.cluster, who.view,
+    padded = o.kind in ("f8f6f4", "mxf8f6f4") and name in PADDED  # what follows the elements of a chunk is of no account
+    cells = w.shared_shadow.cells(flat.ravel(), PADDED[name]).ravel() if padded else cells_of_chunks(w, flat.ravel())
+    w.checker.async_access(w.shared_shadow, cells, who.cluster, who.view,
                            (who.column, who.epoch), False, f"tcgen05.mma ({which})", (who.column,))
     raw = w.smem.reshape(-1, 16)[flat >> 4]
-    if o.kind in ("f8f6f4", "mxf8f6f4") and name in ("e2m3", "e3m2", "e2m1"):
-        raw = padded_bytes(raw, 4 if name == "e2m1" else 6)
+    if padded:
+        raw = padded_bytes(raw, PADDED[name] // 2)
     values = unpack(raw.reshape(raw.shape[0], -1), o.kind, name)
     return values.T[:rows] if transposed else values
 
