@@ -71,6 +71,15 @@ BODIES = {
     "permuted in memory": "Tx.warp.permute_layout(B[:, 0:8], A[:, 1:9])",
     "selected in registers": "Tx.select(r[0:16], r[0:16], s[0:16], lambda i: (i + tid) % 3 == 0)\nTx.copy(B[tid, :], r[0:16])",
     "selected in memory": "Tx.warp.select(B[:, :], A[:, :], A[:, :], lambda i, j: i < j)",
+    "six from memory are cast": 'f = Tx.alloc_local((16,), "float32")\nTx.cast(f[0:6], A[tid, 2:8])\n'
+                                "Tx.cast(B[tid, 4:10], f[0:6])",
+    "two in registers are cast": 'f = Tx.alloc_local((16,), "float16")\nTx.cast(f[0:2], s[2:4])\nTx.cast(r[6:8], f[0:2])\n'
+                                 "Tx.copy(B[tid, :], r[0:16])",
+    "twelve are cast": 'f = Tx.alloc_local((16,), "float32")\nTx.cast(f[0:12], s[0:12])\nTx.cast(r[2:14], f[0:12])\n'
+                       "Tx.copy(B[tid, :], r[0:16])",
+    "rows of six are cast": 'f = Tx.alloc_shared((32, 6), "float32")\nTx.warp.cast(f[:, :], A[:, 2:8])\nTx.cuda.warp_sync()\n'
+                            "Tx.warp.cast(B[:, 0:6], f[:, :])",
+    "six are selected": "Tx.select(B[tid, 2:8], A[tid, 0:6], A[tid, 4:10], lambda i, j: (i + j) % 2 == 0)",
     "fill of odd registers": "Tx.fill(r[1:11], 1.5)\nTx.copy(B[tid, :], r[0:16])",
     "fill of six": "Tx.fill(B[tid, 2:8], 3)",
     "fill of shared": "Tx.warp.fill(sh[:, 2:4], 1)\nTx.cuda.warp_sync()\nTx.warp.copy(B[:, 2:4], sh[:, 2:4])",
@@ -109,6 +118,8 @@ def test_pairs_that_fill_bytes_move_as_bytes():
     ("Tx.copy(B[tid, 0:3], s[2:5])", "no store is of 4 bits"),
     ("Tx.warp.copy(B[:, 1:9], A[:, 1:9])", "elements 0 of pairs needn't be in that half of a byte of 'B'"),
     ("Tx.warp.copy(B[0:1, 0:3], A[0:1, 0:3])", "3 elements don't fill bytes of 'B', and no store is of 4 bits"),
+    ('f = Tx.alloc_local((16,), "float32")\nTx.cast(f[0:3], A[tid, 2:5])', "3 elements, and they are worked on in pairs"),
+    ('f = Tx.alloc_local((16,), "float32")\nTx.cast(f[0:4], A[tid, 1:5])', "may be in another order within their bytes"),
     ("Tx.fill(B[tid, 0:3], 1)", "3 elements don't fill bytes of 'B'"),
     (f"v = r.view(16, 16, layout={SHARED_BYTES.replace('(32, 8, 2)', '(16, 8, 2)')})\nTx.warp.copy(B[0:16, :], v[:, :])",
      "of some byte of 'B' a thread has one half, and no store is of 4 bits"),

@@ -135,9 +135,14 @@ class Port:
         if bits >= 32:
             made.singles[k] = self._word(byte)
             return
-        if bits == 4:  # whole registers, by a condition
+        if bits == 4:  # up to a register, in order by a condition
             if k % 8 == 0:
-                self._place_word(made, k, self._word(byte))
+                word = self._word(byte)
+                if byte % 4:
+                    part = Temp("b32")
+                    self.emit("shr.u32", part, word, byte % 4 * 8)
+                    word = part
+                made.set_word(k, word)
             return
         size, index = bits // 8, k // 2
         if k % 2 and made.pairs[index] is not None:
@@ -180,9 +185,11 @@ class Port:
             at = self._at(step, first)
             opcode = access("ld", self.o.root.space, width, self.o.bits)
             if width < 4:
-                register = Temp("b16")
+                register = Temp("b32" if self.o.bits == 4 else "b16")
                 self.emit(opcode, register, at)
-                if per_access == 2:
+                if self.o.bits == 4:
+                    made.set_word(first, register)
+                elif per_access == 2:
                     made.pairs[first // 2] = register
                 else:
                     made.singles[first] = register
@@ -242,6 +249,10 @@ class Port:
                     self.emit(f"mov.{'f' if isinstance(made, float) else 'b'}{max(32, bits)}", word, made)
                 lane += per_word
                 continue
+            if bits == 4:  # a part of a register, in order by a condition
+                count = value.count - lane
+                self.emit("bfi.b32", word, value.word(lane), word, byte % 4 * 8, count * bits)
+                return
             wide, part = Temp("b32"), value.single(lane)
             self.emit("mov.b32", wide, (part, part))
             self.emit("bfi.b32", word, wide, word, byte % 4 * 8, bits)
@@ -254,7 +265,8 @@ class Port:
         for first in range(0, value.count, per_access):
             at = self._at(step, first)
             if width < 4:
-                register = value.pair(first // 2) if per_access == 2 else value.single(first)
+                narrow = value.word if self.o.bits == 4 else value.single
+                register = value.pair(first // 2) if per_access == 2 and self.o.bits == 8 else narrow(first)
                 self.emit(opcode, at, self._held(register))
                 continue
             each = max(1, 32 // self.o.bits)

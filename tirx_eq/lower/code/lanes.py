@@ -92,13 +92,14 @@ class Lanes:
         return register
 
     def set_word(self, first: int, word: Operand) -> None:
-        """Eight lanes of 4 bits from ``first`` on are those in a 32-bit register."""
+        """The lanes of 4 bits from ``first`` on, up to eight, are those in a 32-bit register."""
         pairs = tuple(Temp("b8") for _ in range(4))
         self.emit("mov.b32", pairs, word)
-        self.pairs[first // 2 : first // 2 + 4] = pairs
+        count = min(4, (self.count - first) // 2)
+        self.pairs[first // 2 : first // 2 + count] = pairs[:count]
 
     def word(self, first: int) -> Operand:
-        """A 32-bit register with the lanes from ``first`` on that fill it."""
+        """A 32-bit register with the lanes from ``first`` on that fill it; of 4 bits there may be fewer."""
         if self.filled is not None:
             return self.filled
         if self.bits == 32:
@@ -106,7 +107,8 @@ class Lanes:
         if self.bits == 16:
             return self.pair(first // 2)
         whole = Temp("b32")
-        self.emit("mov.b32", whole, tuple(self.pair(first // 2 + k) for k in range(32 // (2 * self.bits))))
+        last = self.count // 2 - 1
+        self.emit("mov.b32", whole, tuple(self.pair(min(first // 2 + k, last)) for k in range(32 // (2 * self.bits))))
         return whole
 
 

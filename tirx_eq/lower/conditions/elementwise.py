@@ -27,7 +27,7 @@ def _options(c: CallContext) -> list[int]:
     """Lanes worth trying: what vectors of memory hold, or pairs of registers."""
     regions = regions_of(c)
     if any(o.bits == 4 for o in regions):
-        return [32, 16, 8]
+        return [32, 16, 8, 4, 2]
     if all(o.root.space == "local" for o in regions):
         return [2, 1]
     largest = max(o.bits for o in regions)
@@ -155,12 +155,12 @@ def _packed(c: CallContext) -> str | None:
 
 @holds_at("elements of 4 bits fill registers in order")
 def _packed_elements(c: CallContext, lanes: int) -> str | None:
-    """Pairs share a byte, and there are instructions for pairs only: eight neighbours at a time fill a register."""
+    """Pairs share a byte, and there are instructions for pairs only: neighbours fill (part of) a register."""
     for o in regions_of(c):
         if o.bits != 4:
             continue
-        if lanes % 8:
-            return f"'{o.name}' would be worked on {lanes} elements at a time, not eight"
+        if o.size % 2:
+            return f"'{o.name}' has {o.size} elements, and they are worked on in pairs"
         pair = Var("pair", "int32")  # type: ignore[arg-type]
         scope = c.scope_with({pair: (0, o.size // 2 - 1)})
         for half in (0, 1):
@@ -173,16 +173,17 @@ def _packed_elements(c: CallContext, lanes: int) -> str | None:
 
 
 def _whole_registers(c: CallContext, o: Operand, lanes: int) -> str | None:
-    """Whether the eight lanes of each group are one of a thread's registers, for an operand in registers."""
+    """Whether each group of up to eight lanes is in order in one of a thread's registers, for an operand in registers."""
     where, work = holders_of(c), work_of(c, lanes)
     if not isinstance(where, dict) or o.name not in where:
         return None
     found = register_bytes(work, o, where[o.name]) if isinstance(work, Work) else work
     if isinstance(found, str):
         return found
-    for k in range(0, len(found), 8):
-        if found[k] % 4 or found[k : k + 8] != [found[k] + j // 2 for j in range(8)]:
-            return f"eight elements of '{o.name}' are in bytes {found[k : k + 8]} of a thread's registers, not in one register"
+    group = min(8, lanes)
+    for k in range(0, len(found), group):
+        if found[k] % (group // 2) or found[k : k + group] != [found[k] + j // 2 for j in range(group)]:
+            return f"{group} elements of '{o.name}' are in bytes {found[k : k + group]} of a thread's registers"
     return None
 
 

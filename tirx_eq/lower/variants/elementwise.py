@@ -183,7 +183,8 @@ class MapCode:
             return p
 
         for first in range(0, a.count, 8) if bits == 4 else ():
-            made.set_word(first, self._select_halves(a.word(first), b.word(first), [holds(first + k) for k in range(8)]))
+            chosen = [holds(k) for k in range(first, min(first + 8, a.count))]
+            made.set_word(first, self._select_halves(a.word(first), b.word(first), chosen))
         for k in range(a.count) if bits > 4 else ():
             p = holds(k)
             made.singles[k] = into(k) or Temp(SINGLE[bits])
@@ -193,7 +194,7 @@ class MapCode:
 
 
     def _select_halves(self, a: Value, b: Value, chosen: list[Temp]) -> Temp:
-        """A register whose eight elements of 4 bits are ``a``'s where their predicates hold, else ``b``'s."""
+        """A register whose (up to eight) elements of 4 bits are ``a``'s where their predicates hold, else ``b``'s."""
         whole = Temp("b32")
         for k, p in enumerate(chosen):
             parts: list[Value] = [a, b]
