@@ -74,6 +74,7 @@ FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "sin": lambda x: _sine_cosine(x)[0], "cos": lambda x: _sine_cosine(x)[1],
     "tan": lambda x: _sine_cosine(x)[0] / _sine_cosine(x)[1], "tanh": _tanh,
     "rsqrt": lambda x: 1 / x.sqrt(), "reciprocal": lambda x: 1 / x, "sqrt": lambda x: x.sqrt(),
+    "hypot": lambda x, y: (x * x + y * y).sqrt(),
     "sigmoid": lambda x: 1 / (1 + _exp(-x)), "silu": lambda x: x / (1 + _exp(-x)), "pow": _power,
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ from .value_kernels import COLUMNS, ROWS, run, value_kernel
 
 LOGARITHMS = ("log", "log2", "log10", "rsqrt")
 CIRCULAR = ("sin", "cos", "tan")
-NAMES = [f for f in ACCURACY_DOUBLE if f not in ("silu", "reciprocal", "rcp")]
+NAMES = [f for f in ACCURACY_DOUBLE if f not in ("silu", "reciprocal", "rcp", "hypot")]
 EDGES = (
     0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e-310, 0.5, 1 + 2.0**-52,
     1 - 2.0**-53, 1.7976931348623157e308, 709.782712893384, 709.7827128933841, -708.4, -745.13, -745.2, 1024.0,
@@ -112,12 +112,24 @@ def test_edges_of_powers():
     np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
 
 
+def test_hypotenuses():
+    rng = np.random.default_rng(6)
+    x, y = (np.exp2(rng.uniform(-1050, 1023, COUNT)) for _ in range(2))
+    x[::2] = y[::2] * rng.uniform(-3, 3, len(x[::2]))
+    edges = (0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308)
+    x[:49], y[:49] = (v.ravel() for v in np.meshgrid(edges, edges))
+    got = evaluate("C[i] = Tx.hypot(A[i], B[i])", x, y)
+    check("hypot", got[49:], [ACCURACY_DOUBLE["hypot"]] * (COUNT - 49), x[49:], y[49:])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got[:49], np.hypot(x[:49], y[:49]), rtol=2.0**-50)
+
+
 TILES = ("exp", "exp2", "log2", "reciprocal", "silu", "sqrt")
 
 
-@pytest.mark.parametrize(("place", "scope"), [("registers", "thread"), ("shared", "warp"), ("global", "cta")])
 @pytest.mark.parametrize("function", TILES)
-def test_tile_primitives_of_float64(function, place, scope):
+def test_tile_primitives_of_float64(function):
+    place, scope = (("registers", "thread"), ("shared", "warp"), ("global", "cta"))[TILES.index(function) % 3]
     x = np.abs(np.random.default_rng(3).standard_normal((ROWS, COLUMNS)) * 40) + 2.0**-30
     if function in ("exp", "exp2", "silu"):
         x[::2] *= -1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tirx_eq.interp import values
+from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.ir.accuracy import ACCURACY, ACCURACY_DOUBLE, UNIT, Accuracy, power_accuracy, promised
 from tirx_eq.lower.code.functions import FORMS, form_of
@@ -198,6 +199,28 @@ def test_counts_of_bits_of_other_widths(dtype):
     np.testing.assert_array_equal(evaluate("C[i] = Tx.popcount(A[i])", x), np.array(counts).astype(dtype))
     wanted = [bits - int(v).bit_length() for v in raw]
     np.testing.assert_array_equal(evaluate("C[i] = Tx.clz(A[i])", x, result="int32"), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("text", [
+    "A[i] + B[i]", "A[i] - B[i]", "A[i] * B[i]", "A[i] / B[i]", "Tx.max(A[i], B[i])", "Tx.Select(A[i] < B[i], A[i], B[i])",
+    "A[i] * Tx.cast(1.5, A.dtype)",
+])  # fmt: skip
+def test_arithmetic_of_8_bits_is_rounded_once(text, dtype):
+    """Every pair of 8-bit numbers, in 64 launches' worth of blocks; sums that are too large saturate."""
+    every = np.arange(256, dtype=np.uint8).view(dt.numpy_dtype(dtype))
+    a, b = (v.ravel() for v in np.meshgrid(every[::4], every[1::4]))
+    func = kernel(
+        f"t = Tx.thread_id([128])\nb = Tx.cta_id([32])\ni = b * 128 + t\nC[i] = {text}",
+        ", ".join(f'{n}: Tx.Buffer((4096,), "{dtype}")' for n in "ABC"),
+    )  # fmt: skip
+    given = (a, b, np.zeros_like(a))
+    got = compile_function(func).simulate(*given).arrays["C"].astype(np.float32)
+    np.testing.assert_array_equal(got, interpret(func, *given)["C"].astype(np.float32))
+    if text == "A[i] + B[i]":
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(got, values.round_to(x + y, dtype).astype(np.float32))
 
 
 def test_functions_and_quotients_of_narrow_floats():

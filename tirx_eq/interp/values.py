@@ -221,7 +221,10 @@ def binary(name: str, a: Array, b: Array) -> Array:
     if name == "Mul" and a.dtype == np.int64 and a.size and b.size and _size(a) * _size(b) >= 1 << 63:
         raise InterpreterError("an integer product beyond 64 bits")
     with np.errstate(all="ignore"):
-        made = BINARY[name](a, b)
+        if name in _ROUNDED and a.dtype.name in SATURATING:  # as a conversion saturates
+            made = round_to(BINARY[name](widen(a), widen(b)), a.dtype.name)
+        else:
+            made = BINARY[name](a, b)
     return made if name not in _ROUNDED or not noise.active() else _disturbed(made)
 
 

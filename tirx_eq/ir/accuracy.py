@@ -52,6 +52,7 @@ ACCURACY_DOUBLE: dict[str, Accuracy] = {
     "reciprocal": Accuracy(2.0**-53), "rcp": Accuracy(2.0**-53), "rsqrt": Accuracy(2.0**-52),
     "sigmoid": Accuracy(2.0**-51, LEAST), "silu": Accuracy(2.0**-51, 2.0**-1064),
     "tanh": Accuracy(2.0**-51), "sin": Accuracy(2.0**-52), "cos": Accuracy(2.0**-52), "tan": Accuracy(2.0**-51),
+    "hypot": Accuracy(2.0**-51, LEAST),
 }  # fmt: skip
 
 #: Half the distance from 1 to the next number, by dtype; the smallest error of a rounding near zero.

@@ -22,9 +22,9 @@ from .candidates import Choice, choose
 from .checks.barriers import check_all_arrive, check_barriers
 from .checks.hazards import check_hazards
 from .checks.tmem import check_tensor_memory
+from .code.casts import ptx_type
 from .code.emit import Emitter
 from .code.intrinsics import constant
-from .code.values import ptx_type
 from .indices import Indices
 from .program import Block, Box, Instruction, replace_calls, walk
 from .sharing.scratch import fits, place_scratch

@@ -160,7 +160,7 @@ def form_of(function: str, result: str = "float32", argument: str = "float32") -
 
 
 #: Functions whose forms hold for float64 too, with the type in their instructions changed.
-WIDE = frozenset(("sqrt", "fabs", "floor", "ceil", "trunc", "nearbyint", "round", "copysign"))
+WIDE = frozenset(("sqrt", "fabs", "floor", "ceil", "trunc", "nearbyint", "round", "copysign", "hypot"))
 #: Other names that calls have for functions.
 ALIASES = {
     "abs": "fabs", "power": "pow", "ptx.reduce3_max_f32": "maximum3", "ptx.reduce3_min_f32": "minimum3", "rcp": "reciprocal",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...errors import LoweringError, TirxError
@@ -38,11 +37,13 @@ from ..indices import is_index
 from ..intrinsics.build import is_lowered, lower_call
 from ..intrinsics.places import Places
 from ..program import Memory, Store, Temp, Value, Word
+from . import eight_bits
 from .accesses import state_space
+from .casts import cast, convert, ptx_type
 from .double import DOUBLE
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, NARROW_FORMS, TESTS, WIDE, form_of
 from .intrinsics import address_operand, constant, named_arguments
-from .recipes import CASTS, FLOAT8, ROUTINES, SCALE, SINGLE, cast_path, parse_recipe
+from .recipes import FLOAT8, parse_recipe
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -52,17 +53,6 @@ _FLOAT_OPS: dict[type, str] = {
 }  # fmt: skip
 _MODULAR: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul.lo"}
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
-_PTX_FLOAT = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-
-
-def ptx_type(dtype: str) -> str:
-    """The PTX type of a scalar dtype: f32, s32, u16 …; bool is u8 in memory."""
-    if dt.is_float(dtype):
-        if dtype not in _PTX_FLOAT:
-            raise LoweringError(f"there is no arithmetic on {dtype}; convert it first")
-        return _PTX_FLOAT[dtype]
-    kind, bits, _ = dt.parse(dtype)
-    return "u8" if kind == "bool" else f"{'s' if kind == 'int' else 'u'}{bits}"
 
 
 def _reads_memory(e: Expr) -> bool:
@@ -157,7 +147,7 @@ class ValueCode:
         if e.dtype in ("float32", "float64"):
             return Imm(e.value)
         wide = self.k.op("mov.f32", Imm(e.value))
-        return self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", wide)
+        return convert(self, wide, "float32", e.dtype)
 
     def copy(self, e: Expr) -> Reg:
         """The value of an expression in a register of its own."""
@@ -168,24 +158,28 @@ class ValueCode:
         if is_index(e) and not self._is_opaque(e):
             return self.register(e)
         if isinstance(e, Cast):
-            return self.cast(e)
+            return cast(self, e)
         if isinstance(e, Select):
             p = self.e.condition(e.condition)
             a, b = self.register(e.true_value), self.register(e.false_value)
             if not isinstance(p, Reg):
                 p, a, b = p.reg, b, a
-            return self.k.op(f"selp.b{dt.bits(e.dtype)}", a, b, p)
+            return self.k.op(f"selp.b{max(16, dt.bits(e.dtype))}", a, b, p)
         if isinstance(e, Call):
             return self.call(e)
         if dt.is_float(e.dtype) and type(e) in _FLOAT_OPS:
-            suffix = ptx_type(e.dtype)
             opcode = _FLOAT_OPS[type(e)]
+            if e.dtype in FLOAT8:
+                return eight_bits.arithmetic(self, e, opcode)
+            suffix = ptx_type(e.dtype)
             if (three := self._three(e)) is not None:
                 return three
             if type(e) is Div and dt.bits(e.dtype) < 32:  # 24 bits are enough for the second rounding to be harmless
-                return self.k.op(f"cvt.rn.{suffix}.f32", self.k.op("div.rn.f32", *self._wide((e.a, e.b))))
+                return self.k.op(f"cvt.rn.{suffix}.f32", self.k.op("div.rn.f32", *self.wide((e.a, e.b))))
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"{opcode}.{suffix}", left, right)
+        if type(e) in _COMPARE and e.a.dtype in FLOAT8:  # type: ignore[attr-defined]
+            return self.k.op(f"setp.{_COMPARE[type(e)]}.f32", *self.wide((e.a, e.b)))  # type: ignore[attr-defined]
         if type(e) in _COMPARE and dt.is_float(e.a.dtype):  # type: ignore[attr-defined]
             left, right = self.register(e.a), self.value(e.b)  # type: ignore[attr-defined]
             return self.k.op(f"setp.{_COMPARE[type(e)]}.{ptx_type(e.a.dtype)}", left, right)  # type: ignore[attr-defined]
@@ -308,49 +302,6 @@ class ValueCode:
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    def cast(self, e: Cast) -> Reg:
-        source, target = e.value.dtype, e.dtype
-        if dt.kind(source) == "bool":
-            p = self.register(e.value)
-            one = self.k.op(f"selp.b{64 if dt.bits(target) == 64 and not dt.is_float(target) else 32}", 1, 0, p)
-            if not dt.is_float(target):
-                return one
-            if target not in _PTX_FLOAT:
-                return self._convert(one, "uint32", target)
-            return self.k.op(f"cvt.rn.{_PTX_FLOAT[target]}.u32", one)
-        value = self.register(e.value)
-        if dt.kind(target) == "bool":
-            if dt.is_float(source) and source not in ("float32", "float64"):
-                value, source = self._convert(value, source, "float32"), "float32"
-            elif dt.bits(source) == 8:
-                value, source = self.k.op(f"cvt.{ptx_type(source)[0]}32.{ptx_type(source)}", value), "int32"
-            compare = "neu" if dt.is_float(source) else "ne"
-            zero: Imm = Imm(0.0) if dt.is_float(source) else Imm(0)
-            return self.k.op(f"setp.{compare}.{ptx_type(source)}", value, zero)
-        if dt.is_float(source) != dt.is_float(target) or (dt.is_float(source) and source != target):
-            steps = (source, target, 1) not in CASTS or (source, target) in ROUTINES
-            if steps or not {source, target}.isdisjoint((*FLOAT8, SCALE)):
-                return self._convert(value, source, target)
-        a, b = ptx_type(source), ptx_type(target)
-        if dt.is_float(source) and dt.is_float(target):
-            return self.k.op(f"cvt.{b}.{a}" if dt.bits(target) > dt.bits(source) else f"cvt.rn.{b}.{a}", value)
-        if dt.is_float(source):
-            return self.k.op(f"cvt.rzi.{b}.{a}", value)
-        if dt.is_float(target):
-            return self.k.op(f"cvt.rn.{b}.{a}", value)
-        return value if dt.bits(source) == dt.bits(target) else self.k.op(f"cvt.{b}.{a}", value)
-
-    def _convert(self, value: Reg, source: str, target: str) -> Reg:
-        """By the recipes for one lane, in one step or several."""
-        path = cast_path(source, target)
-        if path is None or any((a, b, 1) not in CASTS for a, b in pairwise(path)):
-            raise LoweringError(f"there is no conversion of a single {source} to {target}")
-        for a, b in pairwise(path):
-            wide = SINGLE[max(dt.storage_bits(a), dt.storage_bits(b))]
-            held = {"float32": "f32", "float64": "f64"}.get(b, SINGLE[dt.storage_bits(b)])
-            value = self._recipe(CASTS[a, b, 1], [value], held, wide)
-        return value
-
     def choice(self, e: Call) -> Reg:
         """``if_then_else``: unlike Select it computes only the side it takes, which matters where a side reads memory."""
         condition, *sides = e.args
@@ -437,33 +388,33 @@ class ValueCode:
             return self.e.number(place, 64)
         if (found := self._function(name.removeprefix("tirx."), e)) is not None:
             return found
-        raise LoweringError(f"there is no PTX for the call of '{name}'", span=e.span)
+        raise LoweringError(f"there is no PTX for the call of '{name}' ({e.dtype})", span=e.span)
 
     def _function(self, name: str, e: Call) -> Reg | None:
         """The result of a function in the tables of :mod:`functions`, or None."""
         name = ALIASES.get(name, name)
         dtype = e.args[0].dtype if e.args else ""
         if name in TESTS and dt.is_float(dtype):
-            return self._recipe(TESTS[name].format(t=f"f{max(32, dt.bits(dtype))}"), self._wide(e.args), "pred")
+            return self.recipe(TESTS[name].format(t=f"f{max(32, dt.bits(dtype))}"), self.wide(e.args), "pred")
         if name in COUNTS and dt.is_integer(dtype):
             return self._count(name, e)
         if name == "fabs" and dt.is_integer(dtype) and dt.bits(dtype) >= 32:
             return self.k.op(f"abs.s{dt.bits(dtype)}", self.register(e.args[0]))
         if name in INSTRUCTIONS and dtype == "float32":
-            return self._recipe(INSTRUCTIONS[name], self._wide(e.args))
+            return self.recipe(INSTRUCTIONS[name], self.wide(e.args))
         if e.dtype == "float64" and name in DOUBLE:
-            return self._recipe(DOUBLE[name], self._wide(e.args))
+            return self.recipe(DOUBLE[name], self.wide(e.args))
         if name not in FORMS or not dt.is_float(e.dtype):
             return None
         if e.dtype == "float64":
             if name not in WIDE:
                 return None
-            return self._recipe(FORMS[name][0].text.replace("f32", "f64"), self._wide(e.args))
+            return self.recipe(FORMS[name][0].text.replace("f32", "f64"), self.wide(e.args))
         if e.dtype == dtype and (name, dtype) in NARROW_FORMS:
-            return self._recipe(NARROW_FORMS[name, dtype].format(v=""), [self.register(e.args[0])], "b16")
-        made = self._recipe(form_of(name, e.dtype, dtype).text, self._wide(e.args))
+            return self.recipe(NARROW_FORMS[name, dtype].format(v=""), [self.register(e.args[0])], "b16")
+        made = self.recipe(form_of(name, e.dtype, dtype).text, self.wide(e.args))
         if e.dtype in FLOAT8:
-            return self._convert(made, "float32", e.dtype)
+            return convert(self, made, "float32", e.dtype)
         return made if e.dtype == "float32" else self.k.op(f"cvt.rn.{ptx_type(e.dtype)}.f32", made)
 
     def _count(self, name: str, e: Call) -> Reg:
@@ -476,19 +427,19 @@ class ValueCode:
             count = self.k.op("sub.s32", count, 32 - bits)
         return self.k.op("cvt.u64.u32", count) if dt.bits(e.dtype) == 64 else count
 
-    def _wide(self, args: Sequence[Expr]) -> list[Reg]:
+    def wide(self, args: Sequence[Expr]) -> list[Reg]:
         """Arguments in float32, or as they are if they have 64 bits."""
         made = []
         for a in args:
             value = self.register(a)
             if a.dtype in FLOAT8:
-                value = self._convert(value, a.dtype, "float32")
+                value = convert(self, value, a.dtype, "float32")
             elif dt.bits(a.dtype) < 32:
                 value = self.k.op(f"cvt.f32.{ptx_type(a.dtype)}", value)
             made.append(value)
         return made
 
-    def _recipe(self, text: str, args: Sequence[Reg], result: str | None = None, between: str | None = None) -> Reg:
+    def recipe(self, text: str, args: Sequence[Reg], result: str | None = None, between: str | None = None) -> Reg:
         """Emit a recipe; ``result`` is the type of its result, ``between`` of its other registers, if not the arguments'."""
         kind = between or ("f64" if args[0].type in ("f64", "b64") else "f32")
         known = dict(zip("abc", args))
