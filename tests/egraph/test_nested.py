@@ -13,7 +13,7 @@ from tirx_eq.egraph.random_terms import sample
 from tirx_eq.egraph.simplify import Simplified, simplify, simplify_all
 from tirx_eq.errors import ProofError
 from tirx_eq.ir.index import EvaluationError, Term, evaluate, evaluate_many, parse, show
-from tirx_eq.prove.validate import validate
+from tirx_eq.prove.validate import Validator, validate
 
 Step = Callable[[Term, int], Term]
 RANGES = {"x": (0, 4095), "y": (0, 4095), "z": (-50, 50), "n": (1, 9)}
@@ -146,3 +146,16 @@ def test_values_that_no_memory_holds_are_refused() -> None:
     with pytest.raises(ProofError, match="more than 65536 bits"):
         validate(squares, 0, {"x": (0, 4095)})
     assert validate(("mul", chain(SHARED["squares"], 8), 0), 0, {"x": (0, 4095)}).status == "equal"
+
+
+def test_a_proof_that_would_take_long_is_left_to_a_quick_procedure() -> None:
+    """24 divisions, half of them by a variable: products of all with all would keep the lemmas busy for half a minute."""
+    term = chain(lambda t, i: ("sub", ("tdiv", t, 7), ("tmod", ("mul", t, 3), "n")), 12)
+    ranges = {"x": (0, (1 << 31) - 1), "n": (1, (1 << 31) - 1)}
+    validator = Validator(ranges)
+    assert validator.compare(("add", ("sub", term, "x"), "x"), term).status != "different"
+    assert "lemmas" not in validator.decided
+    result = simplify(("add", ("sub", term, "x"), "x"), ranges)
+    assert result.cost < result.cost_in
+    small: Term = ("add", ("mul", ("div", "x", "n"), "n"), ("mod", "x", "n"))
+    assert validator.compare(small, "x").status == "equal"

@@ -24,6 +24,8 @@ from .verdict import Certificate, Empty, Enumeration, IndexClaim, Structural, Un
 
 SMALL_BOX = 1 << 11
 LARGE_BOX = 1 << 18
+MAX_DIVISIONS = 10
+"""Quotients and remainders that the lemmas are tried on: each brings products with all the others."""
 UNDEFINED = "undefined"
 NOT_ARITHMETIC = frozenset(("and", "or", "xor", "shl", "shr"))
 
@@ -189,9 +191,10 @@ class Validator:
 
     def _lemmas(self, a: int, b: int) -> Verdict | None:
         """Variable divisors: the rule prover, which proves outer quotients before inner ones."""
-        nodes = [self.table.nodes[i] for r in (a, b, *self.facts) for i in self.table.reach(r)]
-        variable = any(n[0] in DIVISIONS and self.table.nodes[n[2]][0] != "const" for n in nodes)
-        if not variable or any(n[0] in NOT_ARITHMETIC for n in nodes):
+        nodes = {self.table.nodes[i] for r in (a, b, *self.facts) for i in self.table.reach(r)}
+        divisions = [n for n in nodes if n[0] in DIVISIONS]
+        variable = any(self.table.nodes[n[2]][0] != "const" for n in divisions)
+        if not variable or len(divisions) > MAX_DIVISIONS or any(n[0] in NOT_ARITHMETIC for n in nodes):
             return None
         from .obligations import Goal, Obligation
         from .prover import certificate, integers
