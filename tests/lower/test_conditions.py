@@ -286,6 +286,14 @@ WITNESSES = {
 WITNESSES.update(ELEMENTWISE | REDUCING | SCALED_WITNESSES | TMEM_COPY_WITNESSES | CLUSTER_WITNESSES | TMEM_FACTOR_WITNESSES)
 WITNESSES.update(SCRATCH_WITNESSES)
 WITNESSES.update(REGISTER_WITNESSES | HALF_WITNESSES)
+REDUCED = ", use_tma_reduce='add')"
+WITNESSES |= {
+    "tma reduce": lambda: tma(ONE + "Tx.copy_async(B[:, :], sh[:, :]" + REDUCED),
+    "tma reduce to column-major": lambda: tma(
+        ONE + "Tx.copy_async(V[:, :], sh[:, :]" + REDUCED, before=COLUMN_MAJOR.format("V", "B")),
+    "tma reduce of padded rows": lambda: tma(
+        ONE + "Tx.copy_async(B[:, :], sh[:, :]" + REDUCED, shared="TileLayout(S[(64, 64):(72, 1)])"),
+}  # fmt: skip
 WITNESSES["map by a cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["map by a cluster"](), "add", "a")
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
 UNEQUAL_COPIES = UNEQUAL | UNEQUAL_HALVES | UNEQUAL_EXCHANGES

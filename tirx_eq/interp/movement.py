@@ -36,6 +36,13 @@ def _same_dtype(run: Run, dst: BufferRegion, src: BufferRegion) -> None:
         )
 
 
+#: Reductions of the copy engine that tile primitives don't have.
+_BITWISE = {
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+    "inc": lambda a, b: np.where(a >= b, 0, a + 1), "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - 1),
+}  # fmt: skip
+
+
 def copy_async(run: Run) -> None:
     """The same, complete at once.
 
@@ -64,7 +71,8 @@ def copy_async(run: Run) -> None:
         value = _fit(run.read(src), run.extents(dst), "'src'")
     if op:
         before = run.read(dst).array
-        value = np.asarray(combine({"add": "sum"}.get(op, op), before, value))
+        bitwise = _BITWISE.get(op)
+        value = np.asarray(bitwise(before, value) if bitwise else combine({"add": "sum"}.get(op, op), before, value))
     clip = _may_overhang(run) and dst.buffer.scope == "global"
     targets = _targets(run)
     for units in targets:

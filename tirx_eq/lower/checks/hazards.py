@@ -39,7 +39,8 @@ _TMEM_LOADS, _TMEM_STORES = ("TmemLoad", "TmemLoadPart"), ("TmemStore", "TmemSto
 _MMA = ("Tcgen05Mma", "Tcgen05MmaTmem", "Tcgen05MmaScaled", "Tcgen05MmaScaledTmem", "Tcgen05MmaStationary",
         "Tcgen05MmaStationaryTmem")  # fmt: skip
 _LOADS = ("TensorLoad", "TensorMulticast", "TensorPairLoad")
-_PROXY_READS = (*_MMA, "TmemCopy", "TensorStore", "PeerCopy")
+_STORES = ("TensorStore", "TensorReduce")
+_PROXY_READS = (*_MMA, "TmemCopy", *_STORES, "PeerCopy")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _needs(*kinds: str) -> frozenset[str]:
     return frozenset((*kinds, "all"))
 
 
-_SLOW = (*_MMA, *_LOADS, "TmemCopy", "TensorStore", "PeerCopy", "AsyncCopy", *_TMEM_LOADS, *_TMEM_STORES, "PeerStore")
+_SLOW = (*_MMA, *_LOADS, "TmemCopy", *_STORES, "PeerCopy", "AsyncCopy", *_TMEM_LOADS, *_TMEM_STORES, "PeerStore")
 RULES = (
     _Rule("shared", None, "w", _PROXY_READS, "r", _needs("proxy"),
           "reads '{buffer}' through the asynchronous proxy, but no fence orders it after what '{first}' wrote there",
@@ -101,10 +102,10 @@ RULES = (
     _Rule("shared", (*_MMA, "TmemCopy"), "r", (*_LOADS, "AsyncCopy"), "w", _needs("wait"),
           "overwrites '{buffer}' while '{first}' may still be reading it: nothing waits for its commit",
           "commit to a barrier and wait for its phase before the buffer is used again", again=True),
-    _Rule("shared", ("TensorStore",), "r", None, "w", _needs("bulk"),
+    _Rule("shared", _STORES, "r", None, "w", _needs("bulk"),
           "overwrites '{buffer}' while '{first}' may still be reading it: no cp.async.bulk.wait_group comes between",
           "Tx.ptx.cp_async.bulk.commit_group() and wait_group(0), then a barrier", again=True),
-    _Rule("shared", ("TensorStore",), "r", _LOADS, "w", _needs("bulk"),
+    _Rule("shared", _STORES, "r", _LOADS, "w", _needs("bulk"),
           "overwrites '{buffer}' while '{first}' may still be reading it: no cp.async.bulk.wait_group comes between",
           "Tx.ptx.cp_async.bulk.commit_group() and wait_group(0), then a barrier", again=True),
     _Rule("tmem", _MMA, "w", (*_TMEM_LOADS, "TmemStorePart"), "r", _needs("wait"),

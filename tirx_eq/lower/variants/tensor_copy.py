@@ -6,12 +6,17 @@ from collections.abc import Hashable
 
 from ...errors import LoweringError
 from ...ir import const
+from ...prove.verdict import Verdict
+from ..code.intrinsics import constant
 from ..conditions.cluster import barrier_of
 from ..conditions.tensor_copy import TensorCopy, global_and_shared, tensor_copies
+from ..conditions.tensor_reduce import reduction_of
 from ..context import CallContext
 from ..equations.cluster import shared_load_equation
+from ..equations.movement import movement
+from ..indices import Indices
 from ..machine import Price
-from ..program import Block, Box, If, Memory, Node, instruction
+from ..program import Block, Box, If, Instruction, Memory, Node, instruction, walk
 from .base import Variant
 from .copy import price_memory_copy, vector_steps
 from .issue import by_one_thread
@@ -79,6 +84,30 @@ def emit_tensor_store(c: CallContext, parameters: tuple[int, ...]) -> Block:
     )  # fmt: skip
 
 
+def emit_tensor_reduce(c: CallContext, parameters: tuple[int, ...]) -> Block:
+    """The same, each element combined with what is there; other CTAs may do so at the same time."""
+    shared = global_and_shared(c)[1]
+    return tuple(
+        instruction(
+            f"cp.reduce.async.bulk.tensor.{copy.map.rank}d.global.shared::cta.{reduction_of(c)}.tile.bulk_group",
+            box_of(c, copy), Memory(shared.root, c.resolve(copy.shared)),
+        )
+        for copy in planned_copies(c, parameters[0])
+    )  # fmt: skip
+
+
+def reduce_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """Verdict on the elements, and that every copy combines as the call says."""
+    wanted = c.call.config["use_tma_reduce"]
+    for node in walk(block):
+        if isinstance(node, Instruction) and ".bulk.tensor." in node.opcode:
+            got = node.opcode.partition("shared::cta.")[2].partition(".")[0]
+            if not node.opcode.startswith("cp.reduce.") or got != str(constant(wanted)):
+                told = f"{node.opcode} doesn't {wanted}"
+                return Verdict("different", "enumeration", counterexample={"got": got}, detail=told)
+    return movement(c, block, indices)
+
+
 def box_of(c: CallContext, copy: TensorCopy) -> Box:
     """The operand that names a copy's tensor map and coordinates."""
     return Box(copy.map, tuple(c.resolve(const(e)) for e in copy.coords))
@@ -102,4 +131,6 @@ ASYNC_COPIES = (
                           equation=shared_load_equation, shares=tensor_maps_of)),
     by_one_thread(Variant("TensorStore", ("swizzle",), price_tensor_copy, emit_tensor_store, ("cta_group", "oob"),
                           shares=tensor_maps_of)),
+    by_one_thread(Variant("TensorReduce", ("swizzle",), price_tensor_copy, emit_tensor_reduce,
+                          ("cta_group", "oob", "use_tma_reduce"), equation=reduce_equation, shares=tensor_maps_of)),
 )  # fmt: skip
