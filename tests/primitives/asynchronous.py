@@ -37,8 +37,9 @@ memory, the accumulator in tensor memory, A in either: the tensor core reads and
 dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one CTA's.
 """
 PADDED = (
-    "an `e2m1` beside 8-bit floats is padded to 8 bits, 16 of them in 8 of every 16 bytes of shared memory (a layout with "
-    "gaps; tensor copies don't make it yet, `copy` does), and in tensor memory one to a byte, which no layout of ours says yet"
+    "an `e2m1` beside 8-bit floats is padded to 8 bits: 16 of them in 8 of every 16 bytes of shared memory (a layout with "
+    "gaps, which `copy` fills; tensor copies that pad are not lowered yet); in tensor memory it has a byte of its own, and "
+    "no source that we have says where in it"
 )
 FRAGMENTS = """
 ## gemm of fragments
@@ -48,7 +49,9 @@ where `alpha` or `beta` is another number than 1, or known at run time only, `ge
 A thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
 BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"
-BY_THREADS = "`st.async` stores registers of the thread that executes it"
+BY_THREADS = (
+    "`st.async` stores registers of one thread; that each thread of a wider scope stores what it holds is not lowered yet"
+)
 NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
 
 
