@@ -130,8 +130,10 @@ def compare(ours: str, theirs: str, source: str) -> str:
     if any(p.size not in (4, 8) for e in entries for p in e.params):
         return "left out: tensor maps"
     known = signature(source)
-    first = arguments(entries[0], [n for _, n in known], [t for t, _ in known])
     own = [re.sub(r"_handle$", "", p.name) for p in entries[1].params]
+    if any("*" not in kind and name not in own for kind, name in known):
+        return "left out: TVM's host computes scalars"
+    first = arguments(entries[0], [n for _, n in known], [t for t, _ in known])
     second = arguments(entries[1], own, ["" for _ in own])
     block = entries[1].directives.get("reqntid") or entries[1].directives.get("maxntid") or (128, 1, 1)
     dynamic = max([SHARED, *(int(v) for v in re.findall(r"extern __shared__[^\n]*\[(\d+)\]", source))])

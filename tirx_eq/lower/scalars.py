@@ -50,7 +50,7 @@ from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import dtype_range
 from .scope import bounds, new_scope
-from .sharing.active import Active, narrow, thread_points
+from .sharing.active import Active, narrow, same_threads, thread_points
 from .sharing.agreement import Classes, agree, chosen, classes_of, meet, scattered
 from .sharing.threads import Launch
 
@@ -116,6 +116,7 @@ class Scalars:
         self._before: dict[int, Facts] = {}
         self._heads: dict[int, Facts] = {}
         self._written: dict[int, frozenset[Var]] = {}
+        self._last: dict[int, tuple[Facts, Active, Facts | None]] = {}
         self._reads: dict[int, _Read] = {}
         self._values: dict[tuple[int, tuple[Fact | None, ...]], Fact] = {}
         self._apart = classes_of(np.arange(launch.threads))
@@ -381,6 +382,16 @@ class Scalars:
         }
 
     def _loop(self, s: For | While, entry: Facts, active: Active) -> Facts | None:
+        """Facts after a loop.  Walked once more from the same facts as the last time, it leaves what it left then: so loops in
+        loops take as many rounds as there are facts, not the product of all rounds."""
+        last = self._last.get(id(s))
+        if last is not None and last[0] == entry and same_threads(last[1], active):
+            return last[2]
+        after = self._fixed_point(s, entry, active)
+        self._last[id(s)] = entry, active, after
+        return after
+
+    def _fixed_point(self, s: For | While, entry: Facts, active: Active) -> Facts | None:
         head, rounds = entry, 0
         while True:
             again = self._round(s, head, active)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -93,6 +93,12 @@ class Active:
         text = "one thread" if n == 1 else f"{n} of {len(self.mask)} threads"
         text += ", fewer by a condition on data" if self.data_dependent else ""
         return text + (", of which some may have returned in a loop" if self.left_apart() else "")
+
+
+def same_threads(a: Active, b: Active) -> bool:
+    """Whether two descriptions say the same of the same threads."""
+    pairs = ((getattr(a, f.name), getattr(b, f.name)) for f in fields(Active))
+    return all(np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y for x, y in pairs)
 
 
 def first_of_warps(mask: np.ndarray) -> list[int]:
