@@ -25,7 +25,7 @@ CASES = {
     ("float32", PACKED, ROWS): "32x32b.x16", ("float16", PACKED, ROWS): "32x32b.x8", ("uint8", PACKED, ROWS): "32x32b.x4",
     ("bfloat16", ALONE, ROWS): "32x32b.x8, 16-bit halves", ("float16", PACKED, FRAGMENT): "16x128b.x2",
     ("int16", ALONE, FRAGMENT): "16x128b.x2, 16-bit halves", ("float64", PACKED, ROWS): "32x32b.x32",
-    ("int64", PACKED, PAIRS): "16x256b.x4",
+    ("int64", PACKED, PAIRS): "16x256b.x4", ("float4_e2m1fn", PACKED, ROWS): "32x32b.x2",
 }  # fmt: skip
 
 
