@@ -117,8 +117,8 @@ def _constants(sums: Sums, c: Sum, a: int, b: int) -> Sum:
     if a and b:
         raise Unsure
     one = sums.interval(c) == (0, 1)
-    if abs(a + b) == 1 and not one:
-        return sums.scaled(equality(sums, c, b != 0), a + b)
+    if a + b == 1 and not one:
+        return equality(sums, c, b != 0)
     if one and a:
         return sums.scaled(c, a)
     if one:

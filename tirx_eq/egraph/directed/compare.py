@@ -118,12 +118,12 @@ def _plain(sums: Sums, s: Sum) -> None:
     """``Unsure`` where more is known of the sides than intervals and alignment say."""
     if any(sums.moves.mixed(x) for _, x in s.terms):
         raise Unsure  # bits known to be 1
-    if len(s.terms) <= 2 and any(abs(c) > 1 for c, _ in s.terms):
-        raise Unsure  # a multiple against one term may be a comparison of the quotient
     kinds = ("truth", "other") if _clamps(sums, s) else ("truth", "other", "extreme")
     if related(sums.moves, s.terms, kinds) or any(sums.moves.bases[m.base].op == "select" for _, x in s.terms for m in x.moved):
         raise Unsure
     plus, minus = (Sum(0, tuple([t for t in s.terms if (t[0] > 0) == side])) for side in (True, False))
+    if any(len(side.terms) == 1 and abs(side.terms[0][0]) > 1 for side in (plus, minus)):
+        raise Unsure  # a multiple against the rest may be a comparison of the quotient
     if not sums.variables(plus).isdisjoint(sums.variables(minus)):
         raise Unsure  # both sides may be multiples of one variable and little else
     if len(s.terms) == 2:
@@ -200,8 +200,7 @@ def _never_zero(sums: Sums, s: Sum) -> bool:
     low, high = sums.interval(s)
     if low > 0 or high < 0:
         return True
-    cluster = sums.cluster(s._replace(constant=0))
-    if cluster is not None and -s.constant & ~sums.moves.bits(cluster):
+    if all(c == 1 for c, _ in s.terms) and _lacks(-s.constant, [sums.moves.bits(x) for _, x in s.terms]):
         return True
     for i in range(len(terms)):
         unit = 0
@@ -214,6 +213,15 @@ def _never_zero(sums: Sums, s: Sum) -> bool:
             if -s.constant % unit & ~sums.moves.bits(terms[0][1]):
                 return True  # needs a bit that is never set
     return False
+
+
+def _lacks(k: int, masks: list[int]) -> bool:
+    """Whether a sum of values with these bits can't be ``k``: no carry comes from below the lowest bit that two have."""
+    every = twice = 0
+    for m in masks:
+        twice |= every & m
+        every |= m
+    return bool(k & ~every & ((twice & -twice) - 1))
 
 
 def _scalings(sums: Sums, s: Sum) -> list[Sum]:

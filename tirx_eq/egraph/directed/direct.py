@@ -16,9 +16,14 @@ from .plain import plain
 from .shared import once
 from .sums import Sum, Sums
 
+MAX_PIECE = 128
+"""Nodes of the largest piece looked at: terms are compared in pairs."""
+
 
 def direct(piece: Piece) -> Term | None:
-    """The cheapest term of a piece, its variables named ``number:``; None where only the e-graph can tell."""
+    """The cheapest term of a piece, its variables named ``number:low:high``; None where only the e-graph can tell."""
+    if len(piece) > MAX_PIECE:
+        return None
     try:
         return _Direct(piece).term()
     except Unsure:

@@ -384,7 +384,7 @@ class Sums:
         found = set()
         for c, x in terms:
             low = self.moves.low(x)
-            for by in {low, *[m.shift for m in x.moved if 0 < m.shift < low]}:
+            for by in {0, low, *[m.shift for m in x.moved if 0 < m.shift < low]}:
                 found |= {1 << by, abs(c) << by}
         found.discard(1)
         return sorted(found)
