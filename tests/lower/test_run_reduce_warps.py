@@ -20,7 +20,6 @@ from .test_equation import lowered, verdict
 
 AXES = "from tirx_eq.layout import laneid, warpid, wid_in_wg, tx\n"
 POLICIES = ("late", "early", "random")
-OPERATIONS = ("sum", "max", "min", "reduce_negate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +95,15 @@ def check(func, *given, policies=POLICIES):
     return made
 
 
-@pytest.mark.parametrize("what", CASES)
-@pytest.mark.parametrize(("op", "dtype", "extra"), [
+KINDS = (
     ("sum", "float32", ""), ("max", "float16", ""), ("min", "int32", ""), ("reduce_negate", "bfloat16", ""),
     ("sum", "float64", ", accum=True"), ("max", "uint8", ", accum=True"),
-])  # fmt: skip
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "op", "dtype", "extra"), [(w, *k) for i, w in enumerate(CASES) for j, k in enumerate(KINDS) if (i + j) % 2 == 0]
+)
 def test_registers_of_several_warps(what, op, dtype, extra):
     case = CASES[what]
     number = list(CASES).index(what)
