@@ -14,14 +14,13 @@ from tirx_eq.errors import LoweringError
 from tirx_eq.interp import interpret
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import If, Instruction, walk
-from tirx_eq.script import parse_source
 
 from .cluster_kernels import exchange, multicast
 from .kernels import kernel
 from .test_equation import lowered, verdict
 from .test_run_tmem_factors import check
 from .tmem_factor_kernels import Product
-from .witnesses_tmem_copy import COPIED
+from .witnesses_tmem_copy import copied
 
 SCOPES = ("warp", "wg", "cta")
 #: Scope -> the call's guard, and how many units of 256 threads call it, each for its rows.
@@ -105,14 +104,12 @@ def test_multicast_and_peer_copies(scope):
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_copies_to_tensor_memory(scope):
-    text = COPIED.format(rows=128, width=8, shared='mma_shared_layout("float32", "32B", (128, 8))',
-                         lanes="TileLayout(S[(128, 8) : (1 @ TLane, 1 @ TCol)])")  # fmt: skip
     old = "    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n            Tx.copy_async(t[:, :], A_s[:, :])\n"
-    assert old in text
     call = "    if warp_id == 0:\n        Tx.warp." if scope == "warp" else f"    Tx.{scope}."
-    text = text.replace(old, f"{call}copy_async(t[:, :], A_s[:, :])\n    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n")
+    new = f"{call}copy_async(t[:, :], A_s[:, :])\n    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n"
+    func = copied('mma_shared_layout("float32", "32B", (128, 8))', 8, changes=((old, new),))
     a = np.random.default_rng(3).standard_normal((128, 8)).astype(np.float32)
-    agree(parse_source(text, "cp.py")["copied"], a, np.zeros((128, 8), np.float32), result="D")
+    agree(func, a, np.zeros((128, 8), np.float32), result="D")
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -130,7 +127,7 @@ def test_products(scope, p):
             commit = "                Tx.ptx.tcgen05.commit"
             return text.replace(commit, "        if warp_id == 0:\n            if Tx.ptx.elect_sync():\n" + commit)
 
-    check(Called(**{f.name: getattr(p, f.name) for f in dataclasses.fields(p)}))
+    check(Called(**{f.name: getattr(p, f.name) for f in dataclasses.fields(p)}), ("late", "early"))
 
 
 def test_refused():
