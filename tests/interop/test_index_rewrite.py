@@ -15,6 +15,7 @@ from tirx_eq import ir
 from tirx_eq.errors import TirxError
 from tirx_eq.interop.index_rewrite import emittable, operations, rewrite_indices
 from tirx_eq.ir.index import evaluate, parse, postorder, show
+from tirx_eq.ir.index_ir import IndexScope
 from tirx_eq.script import parse_source
 
 HEADER = "from tirx_eq.script import tirx as T\n@T.prim_func\n"
@@ -300,3 +301,25 @@ def f(A: T.Buffer((64,), "float32"), n: T.int32):
     ir.post_order_visit(store, lambda x: conditions.append(x.condition) if isinstance(x, ir.Select) else None)
     assert [c.dtype for c in conditions] == ["bool"]
     assert [r.cost for r in report.rewrites] == [operations(store.indices[0])]
+
+
+def test_a_mask_wider_than_the_type_is_cut_to_it():
+    scope = IndexScope()
+    name = scope.name(ir.Var("u", "uint32"))
+    before, after = ("mul", ("div", name, 256), 2048), ("and", ("mul", name, 8), 2048 * (2**24 - 1))
+    assert emittable(before, after, scope.ranges, "int32")
+    made = scope.expr(after, "int32")
+    assert made.args[1].value == -2048  # the same bits of int32
+    assert scope.expr(("and", name, -8), "uint32").args[1].value == 2**32 - 8
+
+
+def test_a_dear_remainder_gives_way_to_a_comparison():
+    _, new, report = rewritten("""
+def f(A: T.Buffer((1024,), "int32")):
+    T.device_entry()
+    tx = T.thread_id([32])
+    for i in range(4):
+        A[tx + T.truncmod(i, 3) * 256] = 1
+""")
+    (store,) = stores(new)
+    assert report.cost + len(casts(store.indices[0])) == operations(store.indices[0]) < 20 < report.cost_in

@@ -159,18 +159,28 @@ def emittable(
 
 
 def operations(e: ir.Expr) -> int:
-    """Operations in an expression, each shared one once; conversions count."""
-    seen: set[int] = set()
+    """What an expression costs as it is written, equal parts once: the table of costs, and one for each conversion and load."""
+    seen: set[ir.Expr] = set()
 
     def count(value: Any) -> int:
         if isinstance(value, tuple):
             return sum(count(v) for v in value)
-        if not isinstance(value, ir.Expr) or isinstance(value, (ir.Var, ir.IntImm)) or id(value) in seen:
+        if not isinstance(value, ir.Expr) or isinstance(value, (ir.Var, ir.IntImm)) or value in seen:
             return 0
-        seen.add(id(value))
-        return 1 + sum(count(v) for _, v in fields(value))
+        seen.add(value)
+        return _price(value) + sum(count(v) for _, v in fields(value))
 
     return count(e)
+
+
+def _price(e: ir.Expr) -> int:
+    from ..egraph.cost import DEFAULT
+
+    if isinstance(e, (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod)):
+        return DEFAULT.divide(e.b.value if isinstance(e.b, ir.IntImm) else None)
+    if isinstance(e, ir.Mul):
+        return DEFAULT.times(next((x.value for x in (e.a, e.b) if isinstance(x, ir.IntImm)), None))
+    return 1
 
 
 def rewrite_indices(func: ir.PrimFunc) -> tuple[ir.PrimFunc, RewriteReport]:
@@ -311,10 +321,10 @@ def _computed(scope: IndexScope, value: ir.Expr, width: str) -> set[str]:
 
 
 def _wider(scope: IndexScope, term: Term, into: str) -> list[str]:
-    """The unsigned type of all variables of ``term``, if a conversion from it keeps what is right modulo two to the width."""
-    found = {scope.sources[n].dtype for n in names(term)}
+    """The unsigned type of variables of ``term``, if a conversion from it keeps what is right modulo two to the width."""
     kind, bits, _ = dt.parse(into)
-    return sorted(found) if len(found) == 1 and kind == "int" and found == {f"uint{bits}"} else []
+    unsigned = f"uint{bits}"
+    return [unsigned] if kind == "int" and any(scope.sources[n].dtype == unsigned for n in names(term)) else []
 
 
 def _replace(

@@ -158,7 +158,7 @@ class IndexScope:
     def expr(self, term: Term, dtype: str = "int32") -> Expr:
         """A neutral term as an IR expression of ``dtype`` (the inverse of :meth:`term` up to dtypes).
 
-        Raises IRError if its variables have no common type, or a constant isn't of it.
+        Constants are taken modulo two to the width.  Raises IRError if the variables have no common type.
         """
         return self.built(term, dtype)[0]
 
@@ -205,7 +205,8 @@ class _Builder:
 
     def _made(self, term: Term) -> Expr:
         if isinstance(term, int):
-            return const(term, self.dtype)
+            low, high = dtype_range(self.dtype)
+            return const((term - low) % (high - low + 1) + low, self.dtype)
         if isinstance(term, str):
             source = self.scope.sources[term]
             return source if source.dtype in ("bool", self.dtype) else cast(self.dtype, source)
