@@ -91,7 +91,7 @@ VALUES: list[Case] = [
        lambda a, f=f: f(a, a[::-1])) for op, f in _ROUNDED.items()),
     *((f"{op}_f32x2 make_float2 float2_x float2_y", "A:float32:64 B:float32:64",
        HEAD + f"x = Tx.ptx.{op}_f32x2(Tx.cuda.make_float2(A[t], A[63 - t]), Tx.cuda.make_float2(A[t], A[t]), dps=False)\n"
-       "B[t] = Tx.cuda.float2_x(x) + Tx.cuda.float2_y(x)", lambda a, f=f: f(a, a) + f(a[::-1], a)) for op, f in _ROUNDED.items()),
+       "B[t] = Tx.cuda.float2_x(x) * Tx.float32(2) + Tx.cuda.float2_y(x)", lambda a, f=f: 2 * f(a, a) + f(a[::-1], a)) for op, f in _ROUNDED.items()),
     ("fma_f32", "A:float32:64 B:float32:64", HEAD + "Tx.ptx.fma_f32(B.ptr_to([t]), A[t], A[63 - t], A[t])",
      lambda a: (a.astype(float) * a[::-1] + a).astype(F)),
     ("fma_f64", "A:float64:64 B:float64:64", HEAD + "Tx.ptx.fma_f64(B.ptr_to([t]), A[t], A[63 - t], A[t])", None),
@@ -120,10 +120,10 @@ VALUES: list[Case] = [
     ("float22bfloat162_rn float22bfloat162_rn_from_float2 bfloat1622float2", "A:float32:64 B:float32:64",
      HEAD + "x = Tx.cuda.float22bfloat162_rn(A[t], A[63 - t])\n"
      "y = Tx.cuda.float22bfloat162_rn_from_float2(Tx.cuda.bfloat1622float2(x))\n"
-     "B[t] = Tx.cuda.float2_x(Tx.cuda.bfloat1622float2(y)) + Tx.cuda.float2_y(Tx.cuda.bfloat1622float2(x))",
-     lambda a: a.astype(BF).astype(F) + a[::-1].astype(BF).astype(F)),
-    ("hmin2 hmax2", "A:uint32:64 B:uint32:64", HEAD + "B[t] = Tx.cuda.hmin2(A[t], A[63 - t]) ^ Tx.cuda.hmax2(A[t], A[63 - t])",
-     lambda a: a ^ a[::-1]),
+     "B[t] = Tx.cuda.float2_x(Tx.cuda.bfloat1622float2(y)) * Tx.float32(2) + Tx.cuda.float2_y(Tx.cuda.bfloat1622float2(x))",
+     lambda a: 2 * a.astype(BF).astype(F) + a[::-1].astype(BF).astype(F)),
+    ("hmin2 hmax2", "A:uint32:64 B:uint32:64", HEAD + "B[t] = Tx.cuda.hmin2(A[t], A[63 - t]) * Tx.uint32(1000) + Tx.cuda.hmax2(A[t], A[63 - t])",
+     lambda a: np.minimum(a, a[::-1]) * 1000 + np.maximum(a, a[::-1])),
     ("fp8x4_e4m3_from_float4", "A:float32:64 B:uint32:16",
      HEAD + "if t < 16:\n    B[t] = Tx.cuda.fp8x4_e4m3_from_float4(A[4 * t], A[4 * t + 1], A[4 * t + 2], A[4 * t + 3])",
      lambda a: a.astype(ml_dtypes.float8_e4m3fn).view(U)),
