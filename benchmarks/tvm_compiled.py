@@ -164,9 +164,9 @@ def page(rows: list[tuple[str, str, float, str]]) -> str:
     equal = [r for r in rows if r[3].startswith("equal") and not r[3].startswith("equal: 0")]
     lines = [
         "# Kernels of a TVM wheel, compiled", "",
-        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, all imported; of the {len(tried)} compiled for sm_100a here "
-        f"{len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM and nvcc on the same "
-        "random bytes: every array equal, bit for bit. Made by `benchmarks/tvm_compiled.py`.", "",
+        f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, all imported; of the {len(tried)} compiled for sm_100a "
+        f"here {len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
+        "and nvcc on the same random bytes: every array equal, bit for bit. Made by `benchmarks/tvm_compiled.py`.", "",
         "| function | outcome | seconds | simulated |", "|---|---|---:|---|",
     ]  # fmt: skip
     lines += [f"| {name} | {outcome} | {seconds} | {said} |" for name, outcome, seconds, said in sorted(rows)]
