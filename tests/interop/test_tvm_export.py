@@ -108,3 +108,13 @@ def test_what_tvm_has_not_is_refused():
         to_tvm(ir.Opaque("nowhere.Node", (), "text"))
     with pytest.raises(InteropError, match="can't be exported"):
         to_tvm(object())
+
+
+def test_an_instruction_keeps_its_name_where_an_older_operator_has_it():
+    from tirx_eq import ir
+    from tirx_eq.interop.tvm import to_tvm
+    from tirx_eq.interop.tvm_instructions import INSTRUCTION
+
+    args = (ir.StringImm("elect_sync"), ir.StringImm("elect.sync"), ir.IntImm("uint32", 0xFFFFFFFF), ir.StringImm(""))
+    made = to_tvm(ir.Call("void", ir.Op.get(INSTRUCTION), args))
+    assert str(made.op.name) == "tirx.ptx.elect_sync" and len(made.args) == 2

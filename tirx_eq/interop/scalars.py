@@ -13,6 +13,7 @@ from typing import Any
 from .. import ir
 from ..ir import dtype as dt
 from .pure import is_pure
+from .tvm_instructions import INSTRUCTION
 
 #: Instructions that write no register: every operand of theirs is read.  So do those of a name that goes on with "_".
 _READERS = tuple(
@@ -125,7 +126,10 @@ class _Walk(ir.StmtVisitor):
             self.early.add(place)
 
     def visit_call(self, value: ir.Call) -> None:
-        if not is_pure(value) and not only_reads(value.op.name):
+        name = value.op.name
+        if name == INSTRUCTION and isinstance(value.args[0], ir.StringImm):
+            name = f"tirx.ptx.{value.args[0].value}"
+        if not is_pure(value) and not only_reads(name):
             self._operands(value.args)
         self.visit_children(value)
 

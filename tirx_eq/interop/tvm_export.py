@@ -124,10 +124,10 @@ class Writer:
         ty = self.type(ir.PointerType(ir.PrimType(buffer.dtype), buffer.scope))
         return self.call(ty, "tirx.buffer_data", [self.write(buffer)])
 
-    def call(self, ty: Any, op: str, args: list[Any], attrs: Any = None, ty_args: Iterable[Any] = ()) -> Any:
-        """A call of an operator."""
+    def call(self, ty: Any, op: Any, args: list[Any], attrs: Any = None, ty_args: Iterable[Any] = ()) -> Any:
+        """A call of an operator, given by our name of it or as it is."""
         fields = {"args": args, "attrs": attrs, "ty_args": list(ty_args), "span": None}
-        return self.make("ir.Call", ty=ty, op=self.op(op), **fields)
+        return self.make("ir.Call", ty=ty, op=self.op(op) if isinstance(op, str) else op, **fields)
 
 
 def _write_var(w: Writer, v: ir.Var) -> Any:
@@ -152,7 +152,8 @@ def _write_call(w: Writer, c: ir.Call) -> Any:
         fields = dict(zip("ab", w.write(c.args)))
         return w.make(f"prim.{_BIT_KEYS[c.op.name]}", ty=w.prim(c.dtype), span=None, **fields)
     if c.op.name == INSTRUCTION:
-        return w.call(w.prim("void"), f"tirx.ptx.{c.args[0].value}", w.write(c.args[2:]))
+        op = w.tvm.ir.Op.get(f"tirx.ptx.{c.args[0].value}")  # of other operands than an older operator of that name
+        return w.call(w.prim("void"), op, w.write(c.args[2:]))
     ty = w.type(stored or pointer_type(c)) if c.dtype == "handle" else w.prim(c.dtype)
     made = w.make("ir.DictAttrs", **w.write(attrs)) if attrs else None
     return w.call(ty, c.op.name, w.write(c.args), made, [w.type(t) for t in ty_args])
