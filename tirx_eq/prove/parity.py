@@ -207,14 +207,16 @@ class _Reader(Ordered):
         constant = a[0]
         for key, c in a[1]:
             size = abs(c)
-            if type(key) is not int or size & (size - 1):
+            if type(key) is not int:
                 raise NoForm
-            place = size.bit_length() - 1
-            if place in out:
-                raise NoForm
-            out[place] = (key, int(c < 0))
             if c < 0:
                 constant -= size
+            while size:  # one parity may stand at several places
+                place = (size & -size).bit_length() - 1
+                if place in out:
+                    raise NoForm
+                out[place] = (key, int(c < 0))
+                size &= size - 1
         if constant < 0:
             raise NoForm
         place = 0

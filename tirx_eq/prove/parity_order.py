@@ -25,6 +25,8 @@ class Ordered(Forms):
         self.conjuncts: dict[int, frozenset[Literal]] = {}
         self.order: dict[int, Form] = {}
         """For bits that are comparisons: the difference that is positive where the bit is 1, with all its terms."""
+        self.equations: dict[int, Form] = {}
+        """For bits that are equations: what is zero where the bit is 1."""
         self.cases = _MAX_CASES
 
     # ---- comparisons with zero
@@ -132,7 +134,11 @@ class Ordered(Forms):
             return ONE
         if lo == 0 or hi == 0:
             return self.negated(self.positive(d if lo == 0 else self.scale(d, -1)))
-        return self.opaque(("zero", min(d, self.scale(d, -1), key=self.order_of)), 0, 1)
+        d = min(d, self.scale(d, -1), key=self.order_of)
+        bit = self.opaque(("zero", d), 0, 1)
+        for key, _ in bit[1]:
+            self.equations[key] = d
+        return bit
 
     def _lt(self, a: Form, b: Form) -> Form:
         return self.positive(self.add(b, a, -1))
@@ -198,6 +204,9 @@ class Ordered(Forms):
         literals = self._tightened(literals)
         if not literals:
             return ZERO
+        joined = self._joined(literals)
+        if joined is not None:
+            return joined
         if len(literals) == 1:
             ((key, flipped),) = literals
             return (1, frozenset(((key, -1),))) if flipped else (0, frozenset(((key, 1),)))
@@ -205,6 +214,54 @@ class Ordered(Forms):
         for key, _ in bit[1]:
             self.conjuncts[key] = literals
         return bit
+
+    def _joined(self, literals: frozenset[Literal]) -> Form | None:
+        """The conjunction with equations about bits of one value made one equation; None if there are no two of them."""
+        values: dict[int, int] = {}  # bit -> what it must be
+        owners: dict[int, list[Literal]] = {}  # first bit of a value -> equations about its bits only
+        for literal in sorted(literals):
+            bits = self._bits_of(literal)
+            groups = {self._group_of(key) for key in bits or ()}
+            if bits is None or len(groups) != 1:
+                continue
+            if any(values.setdefault(key, value) != value for key, value in bits.items()):
+                return ZERO
+            owners.setdefault(groups.pop(), []).append(literal)
+        several = {first: found for first, found in owners.items() if len(found) > 1}
+        if not several:
+            return None
+        out: Form = ONE
+        for first in several:
+            bits = {key: value for key, value in values.items() if self._group_of(key) == first}
+            weights = {key: 1 << (key.bit_length() - 1 - first) for key in bits}
+            constant = -sum(weights[key] for key, value in bits.items() if value)
+            out = self.both(out, self.zero((constant, frozenset(weights.items()))))
+        rest = literals - {literal for found in several.values() for literal in found}
+        return self.both(out, self.conjunction(rest)) if rest else out
+
+    def _bits_of(self, literal: Literal) -> dict[int, int] | None:
+        """What an equation says of single bits: each bit, and its value; None if it isn't one about bits at distinct places."""
+        key, flipped = literal
+        d = self.order.get(key) if flipped else self.equations.get(key)
+        if d is None or (flipped and self.interval(d)[0] != 0):
+            return None
+        out: dict[int, int] = {}
+        for sign in (1, -1):
+            wanted, places = -sign * d[0], 0
+            for bit, c in d[1]:
+                size = sign * c
+                if type(bit) is not int or bit & (bit - 1) or size <= 0 or size & (size - 1) or places & size:
+                    break
+                places |= size
+                out[bit] = int(bool(wanted & size))
+            else:
+                return out if wanted >= 0 and not wanted & ~places else None
+        return None
+
+    def _group_of(self, bit: int) -> int:
+        """The first bit of the value that a bit is of."""
+        place = bit.bit_length() - 1
+        return max(first for first in self.groups if first <= place)
 
     def _tightened(self, literals: frozenset[Literal]) -> frozenset[Literal]:
         """Comparisons of one sum joined: two bounds that meet are an equation, bounds that cross leave nothing."""
@@ -241,14 +298,23 @@ class Ordered(Forms):
     def _smaller(self, d: Form) -> Form:
         """``min(0, d)``, written for one of ``d`` and ``-d``: min(0, d) = d + min(0, -d)."""
         lo, hi = self.interval(d)
-        if lo >= 0:
+        if lo >= 0 or self._most(self.scale(d, -1)) <= 0:
             return ZERO
-        if hi <= 0:
+        if hi <= 0 or self._most(d) <= 0:
             return d
         other = self.scale(d, -1)
         if self.order_of(other) < self.order_of(d):
             return self.add(d, self.opaque(("min0", other), -hi, 0))
         return self.opaque(("min0", d), lo, 0)
+
+    def _most(self, d: Form) -> int:
+        """A bound of ``d`` from above that knows that a minimum is at most its other side."""
+        most = self.interval(d)[1]
+        for key, c in sorted(d[1], key=self.rank):
+            if type(key) is not int and key[0] == "min0" and c > 0:
+                other = self.add(self.add(d, (0, frozenset(((key, 1),))), -c), self.meaning[key][1], c)
+                most = min(most, self.interval(other)[1])
+        return most
 
     def _min(self, a: Form, b: Form) -> Form:
         return self.add(a, self._smaller(self.add(b, a, -1)))
