@@ -391,7 +391,7 @@ class Emitter:
         found = self.terms.lookup(key)
         if found is None:
             own = self.terms.value(self._own(), 32)
-            made = self.k.op("mapa.shared::cluster.u32", own, self.terms.value(rank, 32))
+            made = self.k.op("mapa.shared::cluster.u32", own, self.terms.wrapped(rank, 32))
             found = self.terms.keep(key, made, self.terms.is_volatile(rank))
         return found
 

@@ -227,7 +227,8 @@ class TermCode:
                 flipped = {"lt": "gt", "le": "ge"}.get(op, op)
                 return self.k.op(f"setp.{flipped}.{sign}{bits}", right, left)
             return self.k.op(f"setp.{op}.{sign}{bits}", left, right)
-        return self.k.op("setp.ne.s32", self.value(term), 0)
+        bits = self.width(term)
+        return self.k.op(f"setp.ne.s{bits}", self.value(term, bits), 0)
 
     def _test_bools(self, op: str, args: list[Term]) -> Reg | Not:
         if isinstance(args[1], int):

@@ -93,6 +93,8 @@ class Assembly:
             return False
         if isinstance(one.what, Kept):
             return spec.sink or spec.kind == "pair"
+        if spec.dst and not spec.reg:
+            return False  # it can only be left out
         if spec.dst and isinstance(one.what, BufferLoad):
             bits, wanted = dt.storage_bits(one.what.dtype), TYPE_BITS.get(match.type_of(spec.type), 32)
             return spec.reg and (wanted == 1 or bits == wanted or (spec.wide and bits > wanted) or one.role == "value")
