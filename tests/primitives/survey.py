@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -60,10 +61,11 @@ def main(names: Sequence[str]) -> None:
     """Survey the primitives named, or all, and write data and document."""
     from .document import DOCUMENT, render
 
-    known = load()
-    for name in names or PRIMITIVES:
-        known[name] = survey(name)
-        print(name, flush=True)
+    known, wanted = load(), list(names or PRIMITIVES)
+    with ProcessPoolExecutor() as pool:
+        for name, table in zip(wanted, pool.map(survey, wanted)):
+            known[name] = table
+            print(name, flush=True)
     known = {name: known[name] for name in PRIMITIVES if name in known}
     DATA.write_text(text(known))
     DOCUMENT.write_text(render(known))
