@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tirx_eq.errors import ProofError
 from tirx_eq.interp.run import interpret
 from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
@@ -103,8 +102,8 @@ def test_a_changed_part_breaks_the_equation():
             moved = tuple(Memory(o.root, o.offset + 4) if isinstance(o, Memory) else o for o in node.operands)
             mutant = (*body[:k], dataclasses.replace(node, operands=moved), *body[k + 1 :])
             assert verdict(choice, mutant, bodies, program, rest).status == "different"
-    with pytest.raises((ProofError, ValueError, AssertionError)):
-        verdict(choice, (If(choice.context.launch.cta_rank() < 1, body),), bodies, program, rest)
+    half = (If(choice.context.launch.cta_rank() < 1, body),)
+    assert verdict(choice, half, bodies, program, rest).status == "different"
 
 
 FAR = """

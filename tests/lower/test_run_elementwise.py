@@ -71,7 +71,7 @@ def test_every_operation_and_dtype(name, dtype):
         with pytest.raises(NoCandidate) as info:
             compile_function(func)
         refused = {r.condition for reasons in info.value.rejected.values() for r in reasons}
-        assert refused == {EXISTS}
+        assert EXISTS in refused and refused <= {EXISTS, "the call's scope"}
         return
     approximate = CALLS[name][2]
     bound = max(approximate, NARROW.get(dtype, 0.0)) if approximate or dtype.startswith("float8") else 0.0

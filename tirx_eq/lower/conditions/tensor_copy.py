@@ -24,7 +24,7 @@ from .registry import OPTIONS, coordinate, holds, holds_at, in_space, regions
 OPTIONS["cp.async bytes"] = lambda c: [w for w in (16, 8, 4) if all(w * 8 >= o.bits for o in regions(c))]
 #: Where a box may begin in shared memory (PTX ISA 9.7.9.27: 128 bytes).
 BOX_ALIGN = 128
-OPTIONS["tensor-map swizzle"] = lambda c: [SWIZZLES[s].tensor_map_code for s in ("128B", "64B", "32B", "none", "128B_ATOM_32B")]
+OPTIONS["tensor-map swizzle"] = lambda c: [SWIZZLES[s].tensor_map_code for s in ("128B", "64B", "32B", "128B_ATOM_32B", "none")]
 
 #: dtype -> element type of a tensor map.
 MAP_TYPES = {
