@@ -12,9 +12,7 @@ import numpy as np
 
 from ...layout import TileLayout
 from ...redistribution.distribution import Distribution
-from ...redistribution.linear import linear_form, rounds_of, shuffle_plan, stays_in_warp, transfer
 from ...redistribution.plan import Barrier, Builder, Get, Plan, Put, Term, pruned
-from ...redistribution.shared import shared_plans
 from ..context import CallContext, Operand
 from ..storage import MAX_SHARED
 from .redistribute import moved_bytes
@@ -94,6 +92,10 @@ def _plans(c: CallContext, own: bool) -> list[Plan] | str:
     both = sides(c)
     if isinstance(both, str):
         return both
+    # The planner is loaded where there is something to plan: few kernels have an exchange.
+    from ...redistribution.linear import linear_form, rounds_of, shuffle_plan, stays_in_warp, transfer
+    from ...redistribution.shared import shared_plans
+
     source, target = (s.table for s in both)
     room = (MAX_SHARED - -(-c.storage.shared_bytes // ALIGN) * ALIGN) // units(c)
     a, b = linear_form(source), linear_form(target)
