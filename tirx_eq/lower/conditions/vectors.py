@@ -6,6 +6,7 @@ import numpy as np
 
 from ...ir import Expr, IntImm, Var
 from ...ir.index_ir import IndexScope
+from ...prove import parity
 from ...prove.validate import validate
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
@@ -44,6 +45,8 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     for lane in range(lanes - 1, 0, -1):
         here = c.term(o.byte_offset(vector * lanes + lane), scope)
         wanted = ("add", first, lane * o.bits // 8)
+        if parity.equal(here, wanted, scope.ranges):
+            continue
         verdict = validate(here, wanted, scope.ranges)
         if verdict.status != "equal":
             where = f" at {verdict.counterexample}" if verdict.counterexample else ""
@@ -98,7 +101,10 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
     at, period = (element_number(o, vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
-    verdict = validate(("mod", c.term(at, scope), period), 0, scope.ranges)
+    rest = ("mod", c.term(at, scope), period)
+    if parity.equal(rest, 0, scope.ranges):  # quick, and loads nothing
+        return None
+    verdict = validate(rest, 0, scope.ranges)
     if verdict.status == "equal":
         return None
     return f"an access is not at a multiple of {w} bytes" + (f", at {verdict.counterexample}" if verdict.counterexample else "")
