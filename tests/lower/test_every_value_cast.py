@@ -54,6 +54,7 @@ def meaning(values: np.ndarray, target: str) -> np.ndarray:
         return np.array([min(max(int(v), info.min), info.max) for v in clear.ravel()], dtype=target).reshape(values.shape)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # signalling NaNs are among the values
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_value(source):
     bits = dt.bits(source)
