@@ -324,6 +324,7 @@ def test_branches_share_the_address_that_they_need():
     )
     made = compile_function(func)
     assert made.ptx.count("mul.wide") + made.ptx.count("mul.lo") + made.ptx.count("mad.") <= 3
+    assert made.ptx.count("[C]") == 1, "the address is made in every branch"
     a = np.random.default_rng(0).integers(0, 40, 1024).astype(np.int32)
     found, want = made.simulate(a, np.zeros_like(a), 20), np.zeros_like(a)
     for t in range(32):

@@ -16,7 +16,7 @@ from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.launch import Launch
 from tirx_eq.script import parse_source
 
-from .kernels import example
+from .kernels import example, kernel
 
 ROWS = """
 from tirx_eq.script import tirx as T
@@ -257,3 +257,17 @@ def test_the_command_line_runs_it(product):
     func, _ = product
     outcome = execute(func, extents={"m": 70, "n": 9, "k": 72}, policy="random")
     assert outcome.exact and outcome.good
+
+
+@pytest.mark.parametrize(("index", "n"), [("n * n + t", 4), ("n * n % 64 + t", 4), ("n * n % 64 + t", (1 << 40) + 4)])
+def test_sums_and_products_may_wrap_around(index, n):
+    """Addresses count modulo 2^64."""
+    func = kernel(f"t = Tx.thread_id([32])\nC[{index}] = 1", 'C: Tx.Buffer((64,), "int32"), n: Tx.int64')
+    found = compile_function(func).simulate(np.zeros(64, np.int32), n)
+    assert not found.faults and found.arrays["C"].tolist() == [0] * 16 + [1] * 32 + [0] * 16
+
+
+def test_what_is_divided_may_not_wrap_around():
+    """A quotient of a number that is known modulo 2^64 is another number."""
+    with pytest.raises(LoweringError, match="beyond 64 bits"):
+        compile_function(kernel("C[(n * n) // 3] = 1", 'C: Tx.Buffer((64,), "int32"), n: Tx.int64'))

@@ -180,7 +180,7 @@ class CallContext:
 
         Where one lane of a warp is elected and all its lanes mean the same regions, that is one thread of each warp.
         """
-        active, issuers = np.flatnonzero(self.active.mask), np.asarray(self.active.issuers(), dtype=np.int64)
+        active, issuers = np.flatnonzero(self.active.mask), np.asarray(self.active.issuers())
         if not self.active.elected:
             return active
         first = np.searchsorted(issuers // WARP, active // WARP)
