@@ -21,6 +21,23 @@ def kernel(body: str, params: str = "", header: str = "") -> PrimFunc:
     return parse_source(source(body, params, header), "k.py")["k"]
 
 
+def with_tensor_memory(body: str, columns: int) -> str:
+    """Statements between the allocation of ``columns`` of tensor memory (``addr[0]``, by the warp ``w == 0``) and their release."""
+    return f"""
+addr = Tx.alloc_shared([1], "uint32")
+if w == 0:
+    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols={columns}, cta_group=1)
+Tx.ptx.tcgen05.fence.before_thread_sync()
+Tx.cuda.cta_sync()
+Tx.ptx.tcgen05.fence.after_thread_sync()
+{body}
+Tx.cuda.cta_sync()
+if w == 0:
+    Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
+    Tx.ptx.tcgen05.dealloc(addr[0], n_cols={columns}, cta_group=1)
+"""
+
+
 def source(body: str, params: str = "", header: str = "") -> str:
     """The text of that kernel's module."""
     lines = "\n".join("    " + line for line in body.strip("\n").splitlines())

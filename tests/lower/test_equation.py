@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tirx_eq.errors import LoweringError
+from tirx_eq.errors import LoweringError, ProofError
 from tirx_eq.ir import Expr
 from tirx_eq.lower.candidates import choose
 from tirx_eq.lower.indices import Indices
@@ -34,6 +34,14 @@ def verdict(choice, body, bodies, program, rest):
     bodies = {**bodies, choice.context.index: body}
     indices = Indices(replace_calls(program, bodies), *rest)
     return VARIANTS[choice.chosen.node].equation(choice.context, body, indices)
+
+
+def status(choice, body, bodies, program, rest):
+    """What the equation says of a body; one that can't be read, such as one with a register that nothing wrote, is different."""
+    try:
+        return verdict(choice, body, bodies, program, rest).status
+    except ProofError:
+        return "different"
 
 
 def shift(operand, by):

@@ -15,7 +15,7 @@ from tirx_eq.lower.program import Instruction
 
 from ..primitives.cells import TMEM, Cell
 from ..primitives.run import execute, outcomes
-from .kernels import kernel
+from .kernels import kernel, with_tensor_memory
 from .test_equation import lowered, mutants, verdict
 
 STORE, LOAD = "copy_async/tcgen05_st_part", "copy_async/tcgen05_ld_part"
@@ -26,15 +26,7 @@ def parts(dtype: str, scope: str, inside: str, registers: str = "2 : 5"):
     rows = {"wg": ":", "warp": "w * 32 : w * 32 + 32"}[scope]
     axis, count = {"wg": ("tid_in_wg", 128), "warp": ("laneid", 32)}[scope]
     return kernel(
-        f"""
-tid = Tx.thread_id([128])
-w = Tx.warp_id([4])
-addr = Tx.alloc_shared([1], "uint32")
-if w == 0:
-    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols=32, cta_group=1)
-Tx.ptx.tcgen05.fence.before_thread_sync()
-Tx.cuda.cta_sync()
-Tx.ptx.tcgen05.fence.after_thread_sync()
+        "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n" + with_tensor_memory(f"""
 t = Tx.decl_buffer((128, 16), "{dtype}", scope="tmem", allocated_addr=addr[0],
                    layout=TileLayout(S[(128, 16):(1 @ TLane, 1 @ TCol)]))
 a = Tx.alloc_local((16,), "{dtype}")
@@ -51,11 +43,7 @@ Tx.{scope}.copy_async(vb[:, :], t[{rows}, :])
 Tx.ptx.tcgen05.wait.ld()
 Tx.copy(B[tid, :], a[:])
 Tx.copy(C[tid, :], b[:])
-Tx.cuda.cta_sync()
-if w == 0:
-    Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-    Tx.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=1)
-""",
+""", 32),
         ", ".join(f'{name}: Tx.Buffer((128, 16), "{dtype}")' for name in "ABC"),
         "from tirx_eq.layout import laneid\n",
     )

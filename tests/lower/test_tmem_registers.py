@@ -11,7 +11,7 @@ from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.kernel import compile_function
 
-from .kernels import kernel
+from .kernels import kernel, with_tensor_memory
 from .test_equation import lowered, mutants, verdict
 
 ROWS = "S[(128, 16):(1 @ tid_in_wg, 1)]"
@@ -32,15 +32,7 @@ CASES = {
 def there_and_back(dtype: str, tmem: str, registers: str):
     """B = A by way of registers and tensor memory."""
     return kernel(
-        f"""
-tid = Tx.thread_id([128])
-w = Tx.warp_id([4])
-addr = Tx.alloc_shared([1], "uint32")
-if w == 0:
-    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols=64, cta_group=1)
-Tx.ptx.tcgen05.fence.before_thread_sync()
-Tx.cuda.cta_sync()
-Tx.ptx.tcgen05.fence.after_thread_sync()
+        "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n" + with_tensor_memory(f"""
 t = Tx.decl_buffer((128, 16), "{dtype}", scope="tmem", allocated_addr=addr[0], layout=TileLayout({tmem}))
 a = Tx.alloc_local((16,), "{dtype}")
 b = Tx.alloc_local((16,), "{dtype}")
@@ -52,11 +44,7 @@ Tx.ptx.tcgen05.wait.st()
 Tx.wg.copy_async(vb[:, :], t[:, :])
 Tx.ptx.tcgen05.wait.ld()
 Tx.wg.copy(B[:, :], vb[:, :])
-Tx.cuda.cta_sync()
-if w == 0:
-    Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-    Tx.ptx.tcgen05.dealloc(addr[0], n_cols=64, cta_group=1)
-""",
+""", 64),
         f'A: Tx.Buffer((128, 16), "{dtype}"), B: Tx.Buffer((128, 16), "{dtype}")',
         "from tirx_eq.layout import laneid, wid_in_wg\n",
     )

@@ -14,7 +14,7 @@ from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import Instruction, Pointer
 
-from .kernels import kernel
+from .kernels import kernel, with_tensor_memory
 from .test_equation import lowered, mutants, verdict
 
 LANES = "S[(32, 16):(1 @ laneid, 1)]"
@@ -25,15 +25,7 @@ FRAGMENT = "S[(2, 2, 8, 2, 4, 2):(8, 2, 4 @ laneid, 4, 1 @ laneid, 1)]"
 def through(move: str, *, dtype: str = "float32", layout: str = LANES, threads: int = 128):
     """B = A by way of registers ``v`` of a warp, and tensor memory ``t`` as ``move`` says."""
     return kernel(
-        f"""
-tid = Tx.thread_id([{threads}])
-w = Tx.warp_id([{threads // 32}])
-addr = Tx.alloc_shared([1], "uint32")
-if w == 0:
-    Tx.ptx.tcgen05.alloc(Tx.address_of(addr[0]), n_cols=64, cta_group=1)
-Tx.ptx.tcgen05.fence.before_thread_sync()
-Tx.cuda.cta_sync()
-Tx.ptx.tcgen05.fence.after_thread_sync()
+        f"tid = Tx.thread_id([{threads}])\nw = Tx.warp_id([{threads // 32}])\n" + with_tensor_memory(f"""
 t = Tx.decl_buffer((128, 32), "{dtype}", scope="tmem", allocated_addr=addr[0],
                    layout=TileLayout(S[(128, 32):(1 @ TLane, 1 @ TCol)]))
 a = Tx.alloc_local((16,), "{dtype}")
@@ -43,11 +35,7 @@ x = b.view(32, 16, layout=TileLayout({layout}))
 c = a.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))
 Tx.warp.copy(v[:, :], A[w * 32 : w * 32 + 32, :])
 {move}
-Tx.cuda.cta_sync()
-if w == 0:
-    Tx.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
-    Tx.ptx.tcgen05.dealloc(addr[0], n_cols=64, cta_group=1)
-""",
+""", 64),
         f'A: Tx.Buffer(({threads}, 16), "{dtype}"), B: Tx.Buffer(({threads}, 16), "{dtype}")',
         "from tirx_eq.layout import laneid\n",
     )

@@ -18,7 +18,7 @@ from ..ir.index_ir import IndexScope
 from .scope import new_scope
 from .sharing.active import Active
 from .sharing.threads import WARP, WARPGROUP, Launch
-from .storage import Root, Storage, place_points
+from .storage import Root, Storage, element_offset, place_points
 
 T = TypeVar("T")
 
@@ -78,6 +78,10 @@ class Operand:
     def byte_offset(self, element: Any) -> Expr:
         """Bytes from the root's start to element number ``element``."""
         return self.storage.byte_offset(self.buffer, self.coords(element))
+
+    def element_offset(self, element: Any) -> Expr:
+        """The same in elements, for a buffer in memory."""
+        return element_offset(self.buffer, self.coords(element))
 
     def places(self, points: Mapping[Var, np.ndarray]) -> dict[str, np.ndarray]:
         """Storage coordinates of every element, by the layout's own evaluation.

@@ -6,7 +6,7 @@ together, and :mod:`tirx_eq.lower.code.emit` writes the PTX.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..errors import Span
@@ -265,19 +265,24 @@ def walk(block: Block) -> Iterator[Node]:
             yield from node.body
 
 
-def replace_calls(block: Block, bodies: dict[int, Block]) -> Block:
-    """The program with each ``TileCall`` replaced by its body."""
+def mapped(block: Block, change: Callable[[Node], Block]) -> Block:
+    """The program with every node that has no blocks in it replaced by what ``change`` makes of it."""
     out: list[Node] = []
     for node in block:
-        if isinstance(node, TileCall):
-            out += bodies[node.index]
-        elif isinstance(node, If):
-            out.append(If(node.condition, replace_calls(node.then, bodies), replace_calls(node.orelse, bodies)))
-        elif isinstance(node, (Loop, Repeat)):
-            out.append(replace(node, body=replace_calls(node.body, bodies)))
+        if isinstance(node, If):
+            out.append(If(node.condition, mapped(node.then, change), mapped(node.orelse, change)))
+        elif isinstance(node, Repeat):
+            out.append(replace(node, head=mapped(node.head, change), body=mapped(node.body, change)))
+        elif isinstance(node, Loop):
+            out.append(replace(node, body=mapped(node.body, change)))
         else:
-            out.append(node)
+            out += change(node)
     return tuple(out)
+
+
+def replace_calls(block: Block, bodies: dict[int, Block]) -> Block:
+    """The program with each ``TileCall`` replaced by its body."""
+    return mapped(block, lambda node: bodies[node.index] if isinstance(node, TileCall) else (node,))
 
 
 def operand_exprs(operand: Operand) -> Iterator[Expr]:

@@ -99,6 +99,11 @@ def place(buffer: Buffer, coords: Sequence[Any]) -> dict[str, Expr]:
     return {"m": total}
 
 
+def element_offset(buffer: Buffer, coords: Sequence[Any]) -> Expr:
+    """Elements from the root's start to the one at ``coords`` of a buffer in memory."""
+    return place(buffer, coords)["m"] + buffer.elem_offset
+
+
 def is_row_major(buffer: Buffer) -> bool:
     """Whether a buffer has the layout that its shape alone gives it; then extents other than the first are strides."""
     return not buffer.strides and buffer.layout is not None and buffer.layout.is_default(buffer.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -272,6 +273,16 @@ def half_operation(operation: str, kind: str) -> Callable[[Array, Array], Array]
         low = one(a & np.uint32(0xFFFF), b & np.uint32(0xFFFF)).astype(np.uint32)
         return low | (one(a >> np.uint32(16), b >> np.uint32(16)).astype(np.uint32) << np.uint32(16))
     return two if kind.endswith("x2") else one
+
+
+def combine_elements(data: Array, index: Array, payload: Array, operation: str, kind: str) -> None:
+    """Combine payload bytes into ``data`` at byte indices, as elements of ``kind``."""
+    half = kind in ("f16", "bf16")
+    function = half_operation(operation, kind) if half else ATOMIC[operation]
+    dtype: np.dtype[Any] = np.dtype(np.uint16 if half else DTYPES[kind])
+    places = index[:: dtype.itemsize] // dtype.itemsize
+    typed = data.view(dtype)
+    typed[places] = function(typed[places], payload.view(dtype))
 
 
 def whole(decoder: Decoder, operand: Operand) -> Reader:

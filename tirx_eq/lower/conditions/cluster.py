@@ -17,7 +17,6 @@ from ..sharing.cluster_part import candidates_of_part
 from .gemm import cta_group
 from .operands import private
 from .registry import OPTIONS, holds, holds_at, in_space, regions
-from .vectors import element_number
 
 #: st.async stores 4, 8 or 16 bytes (PTX ISA 9.7.9.15).
 OPTIONS["st.async bytes"] = lambda c: [w for w in (16, 8, 4) if w * 8 >= c.outputs[0].bits]
@@ -235,8 +234,8 @@ def _stretch(c: CallContext, o: Operand, lanes: int) -> str | None:
     run, lane = Var("run", "int32"), Var("lane", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({run: (0, o.size // lanes - 1), lane: (0, lanes - 1)})
     if o.bits < 8:  # counted in elements
-        first, step, period = c.term(element_number(o, run * lanes), scope), 1, 128 // o.bits
-        here = c.term(element_number(o, run * lanes + lane), scope)
+        first, step, period = c.term(o.element_offset(run * lanes), scope), 1, 128 // o.bits
+        here = c.term(o.element_offset(run * lanes + lane), scope)
     else:
         first, step, period = c.term(o.byte_offset(run * lanes), scope), o.bits // 8, 16
         here = c.term(o.byte_offset(run * lanes + lane), scope)

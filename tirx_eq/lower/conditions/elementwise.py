@@ -15,7 +15,7 @@ from ..context import CallContext, Operand
 from ..operations import FAMILIES, common_dtype, leaves, operations, tree_of, unsupported, work_dtype
 from ..sharing.holders import SCOPE_BITS
 from ..sharing.work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
-from ..storage import has_constant_steps, place
+from ..storage import has_constant_steps
 from .registry import OPTIONS, SPACE_NAMES, holds, holds_at
 from .vectors import aligned, contiguous
 
@@ -164,7 +164,7 @@ def _packed_elements(c: CallContext, lanes: int) -> str | None:
         pair = Var("pair", "int32")  # type: ignore[arg-type]
         scope = c.scope_with({pair: (0, o.size // 2 - 1)})
         for half in (0, 1):
-            at = place(o.buffer, o.coords(pair * 2 + half))["m"] + o.buffer.elem_offset
+            at = o.element_offset(pair * 2 + half)
             if validate(("mod", c.term(at, scope), 2), half, scope.ranges).status != "equal":
                 return f"elements of '{o.name}' ({o.buffer.name}) may be in another order within their bytes"
         if (reason := _whole_registers(c, o, lanes)) is not None:

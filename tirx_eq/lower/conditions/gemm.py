@@ -227,14 +227,20 @@ def _accumulator(c: CallContext) -> str | None:
 def accumulator_elsewhere(c: CallContext, places_of: Callable[[], tuple[np.ndarray, np.ndarray]]) -> str | None:
     """None if the accumulator is a matrix in tensor memory at these lanes and columns (asked for only then), else why not."""
     d = c.operands["C"]
-    if d.root.space != "tmem" or matrices(c) is not None:
-        return "the accumulator is not a matrix in tensor memory"
-    places = d.places(c.lowest())
-    if "TLane" not in places or "TCol" not in places:
-        return f"'{d.buffer.name}' has no layout on TLane and TCol"
-    if (reason := moves_as_a_whole(c, d)) is not None:
-        return reason
+    places = matrix_places(c, d, "the accumulator")
+    if isinstance(places, str):
+        return places
     return misplaced(d, places, *cells(d, places), *places_of())
+
+
+def matrix_places(c: CallContext, o: Operand, what: str) -> dict[str, np.ndarray] | str:
+    """Lanes and columns of a matrix in tensor memory, or why it isn't one."""
+    if o.root.space != "tmem" or matrices(c) is not None:
+        return f"{what} is not a matrix in tensor memory"
+    places = o.places(c.lowest())
+    if "TLane" not in places or "TCol" not in places:
+        return f"'{o.buffer.name}' has no layout on TLane and TCol"
+    return moves_as_a_whole(c, o) or places
 
 
 def misplaced(

@@ -78,15 +78,16 @@ def _exchanged(c: CallContext) -> str | None:
 
 @holds_at("a plan brings every element to its threads")
 def _plan(c: CallContext, number: int) -> str | None:
-    plans = exchange_plans(c, False)
-    if isinstance(plans, str):
-        return plans
-    return None if number < len(plans) else f"there are {len(plans)} plans"
+    return _no_plan(c, number, False)
 
 
 @holds_at("a plan through scratch of its own brings every element to its threads")
 def _own_plan(c: CallContext, number: int) -> str | None:
-    plans = exchange_plans(c, True)
+    return _no_plan(c, number, True)
+
+
+def _no_plan(c: CallContext, number: int, own: bool) -> str | None:
+    plans = exchange_plans(c, own)
     if isinstance(plans, str):
         return plans
     return None if number < len(plans) else f"there are {len(plans)} plans"

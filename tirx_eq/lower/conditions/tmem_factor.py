@@ -8,9 +8,8 @@ from itertools import product
 import numpy as np
 
 from ..context import CallContext, Operand
-from .gemm import Shape, cta_group, kind_of, matrices, mma_shape
+from .gemm import Shape, cta_group, kind_of, matrix_places, mma_shape
 from .registry import coordinate, holds
-from .tmem_place import moves_as_a_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +51,9 @@ def lane_copies(o: Operand) -> set[int]:
 def _elsewhere(c: CallContext, stationary: bool) -> str | None:
     """None if A[m][k] is in the lanes of row m, elements packed along K; else the first that isn't."""
     a = c.operands["A"]
-    if a.root.space != "tmem" or matrices(c) is not None:
-        return "A is not a matrix in tensor memory"
-    places = a.places(c.lowest())
-    if "TLane" not in places or "TCol" not in places:
-        return f"'{a.buffer.name}' has no layout on TLane and TCol"
-    if (reason := moves_as_a_whole(c, a)) is not None:
-        return reason
+    places = matrix_places(c, a, "A")
+    if isinstance(places, str):
+        return places
     shape, kind = mma_shape(c), kind_of(c)
     if a.shape[0] != shape.m:
         return "A is transposed"

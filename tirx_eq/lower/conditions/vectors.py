@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import Expr, IntImm, Var
+from ...ir import IntImm, Var
+from ...ir.index import Term
 from ...ir.index_ir import IndexScope
 from ...prove import parity
 from ...prove.validate import validate
+from ...prove.verdict import Verdict
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
-from ..storage import has_constant_steps, place, strides_of
+from ..storage import has_constant_steps, strides_of
 from .registry import OPTIONS, holds_at, regions
 
 #: Conditions that hold for a width if they hold for twice the width: halves of contiguous, aligned groups are so too.
@@ -45,26 +47,26 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     for lane in range(lanes - 1, 0, -1):
         here = c.term(o.byte_offset(vector * lanes + lane), scope)
         wanted = ("add", first, lane * o.bits // 8)
-        if parity.equal(here, wanted, scope.ranges):
-            continue
-        verdict = validate(here, wanted, scope.ranges)
-        if verdict.status != "equal":
-            where = f" at {verdict.counterexample}" if verdict.counterexample else ""
+        if (found := _difference(here, wanted, scope)) is not None:
+            where = f" at {found.counterexample}" if found.counterexample else ""
             return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
     return None
 
 
-def element_number(o: Operand, element: Expr) -> Expr:
-    """How many elements after the root's start an element of a memory operand is."""
-    return place(o.buffer, o.coords(element))["m"] + o.buffer.elem_offset
+def _difference(before: Term, after: Term, scope: IndexScope) -> Verdict | None:
+    """None if two terms are equal, else the verdict on them.  First comes the procedure that is quick and loads no library."""
+    if parity.equal(before, after, scope.ranges):
+        return None
+    found = validate(before, after, scope.ranges)
+    return None if found.status == "equal" else found
 
 
 def _in_order_within_bytes(c: CallContext, o: Operand, lanes: int, vector: Var, scope: IndexScope) -> str | None:
     """Contiguity of elements of which a byte has several."""
-    first = c.term(element_number(o, vector * lanes), scope)
+    first = c.term(o.element_offset(vector * lanes), scope)
     for lane in range(1, lanes):
-        here = c.term(element_number(o, vector * lanes + lane), scope)
-        if validate(here, ("add", first, lane), scope.ranges).status != "equal":
+        here = c.term(o.element_offset(vector * lanes + lane), scope)
+        if _difference(here, ("add", first, lane), scope) is not None:
             return f"element {lane} of a group of {lanes} is not {lane * o.bits} bits after its first"
     return None
 
@@ -100,14 +102,11 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
         return f"{o.size} elements are not a multiple of {lanes}"
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
-    at, period = (element_number(o, vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
-    rest = ("mod", c.term(at, scope), period)
-    if parity.equal(rest, 0, scope.ranges):  # quick, and loads nothing
+    at, period = (o.element_offset(vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
+    found = _difference(("mod", c.term(at, scope), period), 0, scope)
+    if found is None:
         return None
-    verdict = validate(rest, 0, scope.ranges)
-    if verdict.status == "equal":
-        return None
-    return f"an access is not at a multiple of {w} bytes" + (f", at {verdict.counterexample}" if verdict.counterexample else "")
+    return f"an access is not at a multiple of {w} bytes" + (f", at {found.counterexample}" if found.counterexample else "")
 
 
 def _in_whole_registers(o: Operand, w: int) -> str | None:

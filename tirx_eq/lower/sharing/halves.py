@@ -13,9 +13,9 @@ import numpy as np
 from ...ir import Expr, Var
 from ...prove.validate import validate
 from ..context import CallContext, Operand
-from ..storage import place
+from ..storage import element_offset
 from .holders import held
-from .spread import Spread, region_element, spread_of, wide_coords
+from .spread import Spread, places_in, region_element, spread_of, wide_coords
 from .spread_vectors import not_paired
 
 #: Halves of bytes that one thread moves; beyond, the straight-line program would be too long.
@@ -50,7 +50,7 @@ class Pairs:
 
 def element_number(c: CallContext, o: Operand, coords: list[Expr]) -> Expr:
     """How many elements after the root's start the element at these coordinates (of extents that exceed 1) is."""
-    return c.resolve(place(o.buffer, region_element(o, coords))["m"] + o.buffer.elem_offset)
+    return c.resolve(element_offset(o.buffer, region_element(o, coords)))
 
 
 def half_moves(c: CallContext) -> Slots | Bytes | Pairs | str:
@@ -76,13 +76,8 @@ def _half_moves(c: CallContext) -> Slots | Bytes | Pairs | str:
     where = held(src, 4)
     if isinstance(where, str):
         return where
-    at = where.find(found.threads[:, None], found.elements)
-    if (at < 0).any():
-        t, s = (int(i) for i in np.argwhere(at < 0)[0])
-        return f"thread {int(found.threads[t])} gets element {int(found.elements[t, s])}, which it doesn't hold"
-    if (at != at[:1]).any():
-        return "threads hold what they get in different registers"
-    return Slots(found.bytes, tuple(int(p) for p in at[0]))
+    places = places_in(where, found)
+    return places if isinstance(places, str) else Slots(found.bytes, places)
 
 
 def _bytes(c: CallContext, dst: Operand, src: Operand) -> Bytes | str:
@@ -122,8 +117,7 @@ def _pairs(c: CallContext, dst: Operand) -> Pairs | str:
     pair = Var("pair", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({pair: (0, dst.size // 2 - 1)})
     for half in (0, 1):
-        at = place(dst.buffer, dst.coords(pair * 2 + half))["m"] + dst.buffer.elem_offset
-        first = place(dst.buffer, dst.coords(pair * 2))["m"] + dst.buffer.elem_offset
+        at, first = dst.element_offset(pair * 2 + half), dst.element_offset(pair * 2)
         wanted = ("add", c.term(first, scope), 1) if half else 0
         got = c.term(at, scope) if half else ("mod", c.term(at, scope), 2)
         if validate(got, wanted, scope.ranges).status != "equal":

@@ -15,10 +15,10 @@ from ...ir import dtype as dt
 from ...ir.arith import binary, logical_and
 from ..code.recipes import accumulator
 from ..context import CallContext
-from .holders import SCOPE_BITS, digit_sum, held, thread_expr
+from .holders import digit_sum, thread_expr
 from .reduction import MemoryShare, memory_share, rows_of, spread_share
+from .spread import held_alike
 from .threads import WARP
-from .work import active_threads
 
 Array = np.ndarray
 
@@ -150,17 +150,10 @@ def _readers(c: CallContext, lanes: int) -> Readers | str:
         share = c.rank() % lanes if lanes > 1 else const(0)
         flips = tuple(1 << b for b in range(lanes.bit_length() - 1))
         return Readers(tuple(row for row, _ in found), share, flips, (), stores)
-    where = held(dst)
-    if isinstance(where, str):
-        return where
-    if where.mask & ~SCOPE_BITS[c.scope]:
-        return f"'{dst.name}' is spread over more threads than a {c.scope} has"
-    threads = active_threads(c)
-    per_key = {int(k): where.elements_of(int(k)) for k in np.unique(threads & where.mask)}
-    if len({len(v) for v in per_key.values()}) != 1 or not all(len(v) for v in per_key.values()):
-        return f"threads hold different numbers of elements of '{dst.name}'"
-    held_rows = np.stack([per_key[int(k)] for k in threads & where.mask])
-    byte = where.find(threads[:, None], held_rows)
+    alike = held_alike(c, dst)
+    if isinstance(alike, str):
+        return alike
+    where, threads, held_rows, byte = alike
     if not (byte == byte[:1]).all():
         return f"threads hold their results in different registers of '{dst.name}'"
     if len(where.parts) > 1 and _copies_inside(where.parts, where.byte):

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir import Expr
 from ..context import CallContext
 from .holders import held, thread_expr
-from .spread import spread_of
+from .spread import places_in, spread_of
 
 Array = np.ndarray
 #: Instructions beyond which a redistribution through shared memory is what one should write.
@@ -44,13 +44,8 @@ def _moved_bytes(c: CallContext) -> tuple[list[int], list[int]] | str:
     dst, where = spread_of(c, c.outputs[0]), held(c.inputs[0])
     if isinstance(dst, str) or isinstance(where, str):
         return str(dst if isinstance(dst, str) else where)
-    byte = where.find(dst.threads[:, None], dst.elements)
-    if (byte < 0).any():
-        t, s = (int(i) for i in np.argwhere(byte < 0)[0])
-        return f"thread {int(dst.threads[t])} gets element {int(dst.elements[t, s])}, which it doesn't hold"
-    if (byte != byte[:1]).any():
-        return "threads hold what they get in different registers"
-    return [int(b) for b in byte[0]], list(dst.bytes)
+    places = places_in(where, dst)
+    return places if isinstance(places, str) else (list(places), list(dst.bytes))
 
 
 def pieces(c: CallContext) -> list[Piece] | str:

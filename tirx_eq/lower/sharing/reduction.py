@@ -10,6 +10,7 @@ import numpy as np
 from ...ir import IntImm, Op
 from ..context import CallContext
 from .holders import SCOPE_BITS, held
+from .spread import held_alike
 from .work import active_threads
 
 Array = np.ndarray
@@ -77,18 +78,10 @@ def spread_share(c: CallContext) -> RegisterShare | str:
 
 def _register_share(c: CallContext) -> RegisterShare | str:
     src = c.inputs[0]
-    where = held(src)
-    if isinstance(where, str):
-        return where
-    scope = SCOPE_BITS[c.scope]
-    if where.mask & ~scope:
-        return f"'{src.name}' is spread over more threads than a {c.scope} has"
-    threads = active_threads(c)
-    per_key = {int(k): where.elements_of(int(k)) for k in np.unique(threads & where.mask)}
-    if len({len(v) for v in per_key.values()}) != 1 or not all(len(v) for v in per_key.values()):
-        return f"threads hold different numbers of elements of '{src.name}'"
-    elements = np.stack([per_key[int(k)] for k in threads & where.mask])
-    byte = where.find(threads[:, None], elements)
+    alike = held_alike(c, src)
+    if isinstance(alike, str):
+        return alike
+    _, threads, elements, byte = alike
     if not (byte == byte[:1]).all():
         return f"threads hold the elements of '{src.name}' in different registers"
     members = rows_of(c)
@@ -101,7 +94,7 @@ def _register_share(c: CallContext) -> RegisterShare | str:
     if not all((row[:, s] == row[:, s[:1]]).all() for s in slots):
         return "threads hold different parts of their rows"
     rows = np.stack([row[:, s[0]] for s in slots], axis=1)
-    flips, cross, copies = _flips(threads, rows, elements, scope)
+    flips, cross, copies = _flips(threads, rows, elements, SCOPE_BITS[c.scope])
     if (reason := _incomplete(threads, elements, slots, rows, (*flips, *cross), members)) is not None:
         return reason
     groups = tuple(tuple(int(byte[0, k]) for k in s) for s in slots)

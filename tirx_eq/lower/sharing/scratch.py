@@ -15,7 +15,7 @@ from ...errors import LoweringError
 from ...ir import Expr, const
 from ..context import CallContext
 from ..expand import LAST_BARRIER
-from ..program import Block, If, Index, Instruction, Loop, Memory, Node, Repeat, instruction
+from ..program import Block, Index, Instruction, Memory, Node, instruction, mapped
 from ..storage import MAX_SHARED, Root, Storage
 from .threads import WARP, WARPGROUP
 
@@ -92,7 +92,7 @@ def place_scratch(bodies: Mapping[int, Block], storage: Storage) -> dict[int, Bl
     if end > MAX_SHARED:
         raise LoweringError(f"the kernel needs {end} bytes of shared memory with its scratch; a CTA has {MAX_SHARED}")
     storage.shared_bytes = end
-    return {index: _moved(body, placed) for index, body in bodies.items()}
+    return {index: mapped(body, lambda node: _moved(node, placed)) for index, body in bodies.items()}
 
 
 def fits(bodies: Mapping[int, Block], storage: Storage) -> bool:
@@ -112,18 +112,8 @@ def _regions(bodies: Mapping[int, Block]) -> list[Root]:
     return sorted(found, key=lambda r: r.name)
 
 
-def _moved(block: Block, placed: Mapping[Root, Root]) -> Block:
+def _moved(node: Node, placed: Mapping[Root, Root]) -> Block:
     def operand(o: Any) -> Any:
         return replace(o, root=placed[o.root]) if isinstance(o, Memory) and o.root in placed else o
 
-    out: list[Node] = []
-    for node in block:
-        if isinstance(node, Instruction):
-            out.append(replace(node, operands=tuple(map(operand, node.operands))))
-        elif isinstance(node, If):
-            out.append(If(node.condition, _moved(node.then, placed), _moved(node.orelse, placed)))
-        elif isinstance(node, (Loop, Repeat)):
-            out.append(replace(node, body=_moved(node.body, placed)))
-        else:
-            out.append(node)
-    return tuple(out)
+    return (replace(node, operands=tuple(map(operand, node.operands))),) if isinstance(node, Instruction) else (node,)

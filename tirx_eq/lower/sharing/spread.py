@@ -128,6 +128,33 @@ def spread_of(c: CallContext, o: Operand, unit: int = 8) -> Spread | str:
     return Spread(threads, bytes_, elements, copy, o.extents, c)
 
 
+def held_alike(c: CallContext, o: Operand) -> tuple[Held, Array, Array, Array] | str:
+    """Where a register operand is, the active threads, and for each its elements (ascending) and the byte of each; or why
+    threads don't hold as many."""
+    where = held(o)
+    if isinstance(where, str):
+        return where
+    if where.mask & ~SCOPE_BITS[c.scope]:
+        return f"'{o.name}' is spread over more threads than a {c.scope} has"
+    threads = active_threads(c)
+    per_key = {int(k): where.elements_of(int(k)) for k in np.unique(threads & where.mask)}
+    if len({len(v) for v in per_key.values()}) != 1 or not all(len(v) for v in per_key.values()):
+        return f"threads hold different numbers of elements of '{o.name}'"
+    elements = np.stack([per_key[int(k)] for k in threads & where.mask])
+    return where, threads, elements, where.find(threads[:, None], elements)
+
+
+def places_in(where: Held, found: Spread) -> tuple[int, ...] | str:
+    """For each slot the place at which every thread holds the element that it gets in another operand; or why there is none."""
+    at = where.find(found.threads[:, None], found.elements)
+    if (at < 0).any():
+        t, s = (int(i) for i in np.argwhere(at < 0)[0])
+        return f"thread {int(found.threads[t])} gets element {int(found.elements[t, s])}, which it doesn't hold"
+    if (at != at[:1]).any():
+        return "threads hold what they get in different registers"
+    return tuple(int(p) for p in at[0])
+
+
 def spread_pairs(c: CallContext, o: Operand) -> Spread | str:
     """The bytes of a register operand of 4-bit elements as slots, or why threads don't have the same whole bytes."""
     halves = spread_of(c, o, 4)

@@ -8,7 +8,7 @@ from ...ir import Var
 from ...ir.index import Term
 from ...prove.validate import validate
 from ..context import CallContext, Operand
-from ..storage import place
+from ..storage import element_offset
 from .spread import Spread, memory_offset, region_element, slot_bytes, slot_coords, wide_coords
 
 
@@ -89,7 +89,7 @@ def not_paired(c: CallContext, spread: Spread, memory: Operand) -> str | None:
         coords = slot_coords(replace(spread, elements=elements), 1, 0, slot)
         if coords is None:
             return "the elements of a thread's bytes don't follow from the bits of its number and theirs"
-        at = place(memory.buffer, region_element(memory, wide_coords(spread, coords)))["m"] + memory.buffer.elem_offset
+        at = element_offset(memory.buffer, region_element(memory, wide_coords(spread, coords)))
         ends.append(c.term(at, scope))
     low, high = ends
     ranges = dict(scope.ranges)

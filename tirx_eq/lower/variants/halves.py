@@ -12,7 +12,6 @@ from ..operations import filled
 from ..program import Block, If, Index, Memory, Node, Temp, Word, instruction
 from ..sharing.halves import Bytes, Pairs, Slots, element_number, half_fill, half_moves, source_coords
 from ..sharing.spread import memory_offset
-from ..storage import place
 from .base import Variant
 
 PER_WORD = 8  # halves of bytes in a register of 32 bits
@@ -123,7 +122,7 @@ def _through_memory(c: CallContext, count: int) -> Block:
         element = (c.rank() + step * c.participants) * 2
         nodes: list[Node] = []
         low, high = (
-            _half_of_memory(c, src, c.resolve(src.byte_offset(element + j)), c.resolve(_number(src, element + j)), nodes)
+            _half_of_memory(c, src, c.resolve(src.byte_offset(element + j)), c.resolve(src.element_offset(element + j)), nodes)
             for j in (0, 1)
         )
         both = Temp("b32")
@@ -137,10 +136,6 @@ def _through_memory(c: CallContext, count: int) -> Block:
     if rest:
         nodes.append(If(c.rank() < rest, tuple(move(rounds))))
     return tuple(nodes)
-
-
-def _number(o: Operand, element: Expr) -> Expr:
-    return place(o.buffer, o.coords(element))["m"] + o.buffer.elem_offset
 
 
 def emit_half_fill(c: CallContext, parameters: tuple[int, ...]) -> Block:

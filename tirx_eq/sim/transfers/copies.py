@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from tirx_eq.sim import mbarrier
 from tirx_eq.sim.clocks import HB
 from tirx_eq.sim.isa import entry
-from tirx_eq.sim.loads import ATOMIC, half_operation
+from tirx_eq.sim.loads import ATOMIC, combine_elements
 from tirx_eq.sim.memory import ASYNC, GLOBAL, REDUCTION, SHARED
 from tirx_eq.sim.program import ALU, DTYPES, SYNC, Decoder, Reader, Run
 from tirx_eq.sim.text.syntax import Imm, Instr, Operand, Vec
@@ -276,15 +276,7 @@ def reduction(decoder: Decoder, instr: Instr) -> Callable[[Array, Array, Array],
     operation = next(p for p in instr.parts if p in ATOMIC)
     kind = next((p for p in reversed(instr.parts) if p in DTYPES), "")
 
-    def combine(data: Array, index: Array, payload: Array, kind: str = kind) -> None:
-        if kind in ("f16", "bf16"):
-            function, dtype = half_operation(operation, kind), cast(Any, np.dtype(np.uint16))
-        else:
-            function, dtype = ATOMIC[operation], np.dtype(DTYPES[kind])
-        at = index[:: dtype.itemsize] // dtype.itemsize
-        view = data.view(dtype)
-        view[at] = function(view[at], payload.view(dtype))
-    return combine
+    return lambda data, index, payload: combine_elements(data, index, payload, operation, kind)
 
 
 def bulk_commit(decoder: Decoder, instr: Instr) -> tuple[Run, int]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 
 from tirx_eq.sim import mbarrier
 from tirx_eq.sim.isa import entry
-from tirx_eq.sim.loads import ATOMIC, half_operation
+from tirx_eq.sim.loads import ATOMIC, combine_elements
 from tirx_eq.sim.memory import ASYNC, OFFSET_MASK, REDUCTION, SHARED_BASE
-from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
+from tirx_eq.sim.program import ALU, Decoder, Reader, Run
 from tirx_eq.sim.text.syntax import Instr, Mem, Operand, Vec
 from tirx_eq.sim.transfers.copies import (
     DIMS,
@@ -31,6 +29,9 @@ from tirx_eq.sim.transfers.tensormap import TensorMap, gather_index, pixels, sha
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
 Array = np.ndarray
+
+#: Element types that cp.reduce.async.bulk.tensor combines (PTX ISA 9.7.9.27).
+REDUCIBLE = frozenset(("u32", "s32", "f16", "bf16", "f32", "u64", "s64"))
 
 
 def tensor_operands(decoder: Decoder, instr: Instr, operand: Operand) -> tuple[Reader, list[Reader]]:
@@ -204,15 +205,9 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 w.checker.async_access(w.context.shadow, global_cells(w, index), cluster, view, event, True, what,
                                        kind=REDUCTION if reduces else ASYNC)
             if reduces:
-                kind = {"u32": "u32", "s32": "s32", "f16": "f16", "bf16": "bf16", "f32": "f32", "u64": "u64",
-                        "s64": "s64"}[tensor.element_type]
-                if kind in ("f16", "bf16"):
-                    function, dtype = half_operation(operation, kind), cast(Any, np.dtype(np.uint16))
-                else:
-                    function, dtype = ATOMIC[operation], np.dtype(DTYPES[kind])
-                places = index[:: dtype.itemsize] // dtype.itemsize
-                typed = data.view(dtype)
-                typed[places] = function(typed[places], np.ascontiguousarray(kept).view(dtype))
+                if tensor.element_type not in REDUCIBLE:
+                    w.report("tensormap", f"there is no reduction of {tensor.element_type}", row=row, fatal=True)
+                combine_elements(data, index, np.ascontiguousarray(kept), operation, tensor.element_type)
                 return
             data[index] = kept
         queue_store(w, instr, row, read, write, what)
