@@ -22,7 +22,7 @@ def kernel(body: str, params: str = "", header: str = "") -> PrimFunc:
 
 
 def with_tensor_memory(body: str, columns: int) -> str:
-    """Statements between the allocation of ``columns`` of tensor memory (``addr[0]``, by the warp ``w == 0``) and their release."""
+    """Statements between allocation and release of ``columns`` of tensor memory, at ``addr[0]``, by the warp ``w == 0``."""
     return f"""
 addr = Tx.alloc_shared([1], "uint32")
 if w == 0:

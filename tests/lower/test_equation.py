@@ -37,7 +37,7 @@ def verdict(choice, body, bodies, program, rest):
 
 
 def status(choice, body, bodies, program, rest):
-    """What the equation says of a body; one that can't be read, such as one with a register that nothing wrote, is different."""
+    """What the equation says of a body; one that can't be read (a register that nothing wrote) counts as different."""
     try:
         return verdict(choice, body, bodies, program, rest).status
     except ProofError:
