@@ -11,7 +11,7 @@ from pathlib import Path
 from tirx_eq.ir.intrinsics import INTRINSICS
 from tirx_eq.lower.code.atomics import ATOMICS
 from tirx_eq.lower.code.functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS
-from tirx_eq.lower.code.intrinsics import PARITY_WAITS
+from tirx_eq.lower.intrinsics.barriers import PARITY_WAITS
 from tirx_eq.lower.intrinsics.table import FAMILIES, REFUSED
 
 from .intrinsic_cases import CASES

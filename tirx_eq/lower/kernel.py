@@ -24,8 +24,8 @@ from .checks.hazards import check_hazards
 from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
-from .code.intrinsics import constant
 from .indices import Indices
+from .intrinsics.language import constant
 from .program import Block, Box, Instruction, replace_calls, walk
 from .sharing.scratch import fits, place_scratch
 from .sharing.threads import Launch, find_launch

@@ -7,9 +7,9 @@ from typing import Any
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .code.functions import NARROW_FORMS
-from .code.intrinsics import constant
 from .code.lanes import bits_of
 from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, SCALE, cast_path
+from .intrinsics.language import constant
 
 #: An operand's name, or an operation on trees.
 Tree = str | tuple[Any, ...]

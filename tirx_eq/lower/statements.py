@@ -49,13 +49,15 @@ from ..ir.node import replace as replace_node
 from .checks.barriers import Sync
 from .checks.bounds import check_element
 from .code.atomics import ATOMICS, check_places
-from .code.intrinsics import PARITY_WAITS, constant, named_arguments
 from .code.snapshots import replace_reads
 from .context import call_context
 from .expand import expand
+from .intrinsics.barriers import PARITY_WAITS
+from .intrinsics.build import arguments as named_arguments
 from .intrinsics.build import lower_call
 from .intrinsics.host_maps import encoded_map, encodes_map
 from .intrinsics.instruction import INSTRUCTION
+from .intrinsics.language import constant
 from .intrinsics.places import Places, in_space
 from .place import Place, Placed
 from .program import (

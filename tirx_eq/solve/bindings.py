@@ -234,7 +234,8 @@ def _tmem_columns(func: PrimFunc) -> int:
 
     def look(node: Any) -> None:
         if isinstance(node, Call) and node.op.name == "tirx.ptx.tcgen05_alloc":
-            from ..lower.code.intrinsics import constant, named_arguments
+            from ..lower.intrinsics.build import arguments as named_arguments
+            from ..lower.intrinsics.language import constant
 
             value = constant(named_arguments(node)["n_cols"])
             if isinstance(value, int):

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...errors import LoweringError, Span
 from ...ir import Buffer, BufferLoad, Call, Evaluate, Expr, IntImm, PrimFunc, TilePrimitiveCall, post_order_visit
-from ..code.intrinsics import PARITY_WAITS, address_operand
+from ..intrinsics.barriers import PARITY_WAITS
 from ..intrinsics.instruction import INSTRUCTION
+from ..intrinsics.places import address_operand
 from ..storage import Storage, remote_address
 
 INIT = "tirx.ptx.mbarrier_init"

@@ -11,11 +11,13 @@ from typing import Any
 
 from ...errors import LoweringError, Span
 from ...ir import Add, BufferLoad, Call, Cast, Evaluate, Expr, IntImm, PrimFunc, post_order_visit
-from ..code.intrinsics import address_operand, constant, named_arguments
 from ..conditions.gemm import cta_group
 from ..conditions.registry import coordinate
 from ..conditions.tmem_place import cells
 from ..context import CallContext, Operand
+from ..intrinsics.build import arguments as named_arguments
+from ..intrinsics.language import constant
+from ..intrinsics.places import address_operand
 
 COLUMNS = 512
 _NAMES = {f"tirx.ptx.tcgen05_{n}": n for n in ("alloc", "dealloc", "relinquish_alloc_permit", "commit", "mma", "cp")}

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from ...errors import LoweringError
 from ...ir import And, BufferLoad, Call, Expr, Or, Select, const, post_order_visit
 from ...ir import dtype as dt
 from ...ir.arith import cast
+from ..intrinsics.build import arguments as named_arguments
+from ..intrinsics.language import constant
+from ..intrinsics.places import address_operand
 from ..program import Instruction, Memory, Node, Operand, Store, Temp, Word
 from ..storage import Root, remote_address
 from .accesses import state_space
-from .intrinsics import MemoryOf, address_operand, constant, named_arguments
 
 ADD, CAS, ATOM, RED = "tirx.cuda.atomic_add", "tirx.cuda.atomic_cas", "tirx.ptx.atom_scalar", "tirx.ptx.red_scalar"
 #: Calls whose value is the old one.
@@ -153,6 +156,12 @@ def _loads(e: Expr) -> Iterator[BufferLoad]:
 def _element(address: Expr) -> BufferLoad | None:
     remote = remote_address(address)
     return remote[0] if remote else address_operand(address)
+
+
+class MemoryOf(Protocol):
+    """The place of an element; with a rank, of the same element in that CTA of the cluster."""
+
+    def __call__(self, load: BufferLoad, rank: Expr | None = None) -> Memory: ...
 
 
 def program_of_atomic(

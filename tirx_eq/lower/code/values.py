@@ -34,15 +34,16 @@ from ...ptx.operands import SINK, Imm, Not, Operandish, Pair, Reg, Vec
 from ...ptx.syntax import TYPE_BITS
 from ...ptx.target import target_has
 from ..indices import is_index
+from ..intrinsics.build import arguments as named_arguments
 from ..intrinsics.build import is_lowered, lower_call
-from ..intrinsics.places import Places
+from ..intrinsics.language import constant
+from ..intrinsics.places import Places, address_operand
 from ..program import Memory, Store, Temp, Value, Word
 from . import eight_bits
 from .accesses import state_space
 from .casts import cast, convert, ptx_type
 from .double import DOUBLE
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, NARROW_FORMS, TESTS, WIDE, form_of
-from .intrinsics import address_operand, constant, named_arguments
 from .recipes import FLOAT8, parse_recipe
 
 if TYPE_CHECKING:

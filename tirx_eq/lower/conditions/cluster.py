@@ -9,8 +9,8 @@ import numpy as np
 from ...ir import Expr, IntImm, Var, const
 from ...ir.index import evaluate_many, names
 from ...prove.validate import validate
-from ..code.intrinsics import address_operand
 from ..context import CallContext, Operand
+from ..intrinsics.places import address_operand
 from ..program import Memory
 from ..scope import bounds
 from ..sharing.cluster_part import candidates_of_part

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...errors import PtxError
 from ...ptx.idesc import check_shape
-from ..code.intrinsics import constant
 from ..context import CallContext
+from ..intrinsics.language import constant
 from .gemm import Shape, accumulator_elsewhere, instruction_descriptor, kind_of, matrices, mma_shape, transposed
 from .registry import holds
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ...ptx.swizzle_modes import SWIZZLES
 from ...ptx.target import target_has
 from ...ptx.tensormap import TensorMap
 from ..context import CallContext, Operand
+from ..intrinsics.language import constant
 from ..scope import new_scope
 from ..storage import place
 from .registry import OPTIONS, coordinate, holds, holds_at, in_space, regions
@@ -122,15 +122,10 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     try:
         return TensorMap(
             buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), steps, box, mode.name,
-            offset=buffer.elem_offset.value * bits // 8, oob_fill=_text(c.call.config.get("oob")) or "zero",
+            offset=buffer.elem_offset.value * bits // 8, oob_fill=str(constant(c.call.config.get("oob")) or "zero"),
         )  # fmt: skip
     except PtxError as error:
         return error.message
-
-
-def _text(value: Any) -> str:
-    """A string of a call's config; empty if there is none."""
-    return str(getattr(value, "value", value) or "")
 
 
 def _bytes(stride: Term, bits: int) -> Term:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..code.intrinsics import constant
 from ..context import CallContext
+from ..intrinsics.language import constant
 from .registry import holds
 
 #: Operation -> dtypes of a tensor map that it is for.

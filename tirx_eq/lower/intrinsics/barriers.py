@@ -28,6 +28,12 @@ def _trap(given: Arguments) -> Arguments:
 
 
 
+#: Calls that wait for a phase of an mbarrier -> ordering modifiers.
+PARITY_WAITS = {
+    "tirx.ptx.mbarrier_try_wait": "",
+    "tirx.ptx.mbarrier_try_wait_acquire_cluster": "acquire.cluster",
+}
+
 TEMPLATES: dict[str, tuple[Template, ...]] = {
     "tirx.cuda.cta_sync": (Template("bar.sync 0"),),
     "tirx.cuda.warp_sync": (Template("bar.warp.sync 0xffffffff"),),

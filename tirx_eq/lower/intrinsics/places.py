@@ -19,6 +19,13 @@ _REMOTE = ("tirx.ptx.mapa", "tirx.ptx.map_shared_rank")
 _SHARED_NUMBERS = ("tirx.cuda.cvta_generic_to_shared", "tirx.cuda.smem_addr_from_uint64")
 
 
+def address_operand(arg: Any) -> BufferLoad | None:
+    """The element whose address ``arg`` is (``address_of(B[i])``), or None."""
+    if isinstance(arg, Call) and arg.op.name == "tirx.address_of" and isinstance(arg.args[0], BufferLoad):
+        return arg.args[0]
+    return None
+
+
 @dataclass(frozen=True)
 class Places:
     """What the compiler knows of addresses where a call stands.

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from ...errors import LoweringError
 from ...ir import const
 from ...prove.verdict import Verdict
-from ..code.intrinsics import constant
 from ..conditions.cluster import barrier_of
 from ..conditions.tensor_copy import TensorCopy, global_and_shared, tensor_copies
 from ..conditions.tensor_reduce import reduction_of
@@ -15,6 +14,7 @@ from ..context import CallContext
 from ..equations.cluster import shared_load_equation
 from ..equations.movement import movement
 from ..indices import Indices
+from ..intrinsics.language import constant
 from ..machine import Price
 from ..program import Block, Box, If, Instruction, Memory, Node, instruction, walk
 from .base import Variant
