@@ -14,7 +14,6 @@ addr = Tx.alloc_shared([1], "uint32")
 t = Tx.decl_buffer((128, 16), "float32", scope="tmem", allocated_addr=addr[0], layout=TileLayout(S[(128, 16):(1 @ TLane, 1 @ TCol)]))
 """
 ROWS = "v = r.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))\n"
-REVERSED = "u = s.view(128, 16, layout=TileLayout(S[(2, 64, 16):(1 @ tid_in_wg, 2 @ tid_in_wg, 1)]))\n"
 
 
 def of(statement: str, before: str = "", params: str = HALVES):
@@ -30,7 +29,7 @@ ELEMENTWISE = {
     "add in tensor memory": of("Tx.add(t[0:1, :], t[0:1, :], 1.0)", TENSOR_MEMORY),
     "exp of integers": of("Tx.exp(r[:], r[:])", 'r = Tx.alloc_local((16,), "int32")\n'),
     "shifted in place": of("Tx.add(B[tid % 64, 0:32], B[tid % 64, 1:33], 1.0)"),
-    "held by other threads": of("Tx.wg.add(v[:, :], v[:, :], u[:, :])", LOCAL + ROWS + REVERSED),
+    "held by other threads": of("Tx.warp.add(v[:, :], v[:, :], v[:, :])", LOCAL + ROWS),
     "one result, many writers": of("Tx.cta.add(B[0, 0:16], r[:], 1.0)", LOCAL),
     "three registers": of("Tx.add(r[0:3], r[0:3], s[0:3])", LOCAL),
     "a large tile by one thread": of("if tid == 0:\n    Tx.add(B[:, :], A[:, :], 1.0)"),

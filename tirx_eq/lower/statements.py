@@ -80,6 +80,7 @@ from .program import (
 from .scalars import always_jumps
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
+from .stage_registers import stage_registers
 from .statement_parts import always_loaded, is_plain_index, jumps, uses
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
@@ -389,6 +390,8 @@ class Lowerer(Placed):
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,
         )
+        if (staged := stage_registers(context)) is not None:
+            return [node for part in staged for node in self.tile_call(part, place)]
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
 
