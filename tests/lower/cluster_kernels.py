@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tirx_eq.ir.dtype import storage_bits
 from tirx_eq.script import parse_source
 
 from .kernels import kernel
+from .register_kernels import AXES, Layout
 
 TILE = "mma_shared_layout('float16', 3, (64, 64))"
 IDS = "r = Tx.cta_id_in_cluster([{ctas}])\ng = Tx.cluster_id([1])\ntid = Tx.thread_id([128])\n"
@@ -74,7 +76,7 @@ def send_registers(send: str = SEND, threads: int = 64, dtype: str = "float32", 
                    who: str = "tid >= 0", scope: str = "thread"):  # fmt: skip
     """Every thread of two CTAs sends its registers into the other CTA's shared memory (st.async)."""
     layout = f", layout={to}" if to else ""
-    size = {"float32": 4, "float16": 2}[dtype]
+    size = storage_bits(dtype) // 8
     return kernel(
         f"""
 r = Tx.cta_id_in_cluster([2])
@@ -95,6 +97,40 @@ Tx.cta.copy(B[r * {threads} : r * {threads} + {threads}, :], to[:, :])
 Tx.cuda.cluster_sync()
 """,
         f'A: Tx.Buffer(({2 * threads}, {count}), "{dtype}"), B: Tx.Buffer(({2 * threads}, {count}), "{dtype}")',
+    )
+
+
+def send_tile(layout: Layout, dtype: str, to: str = "", ctas: int = 2, rank: str = "", send: str = "", before: str = "",
+              many: int = 128, expected: int | None = None):  # fmt: skip
+    """Every CTA of a cluster sends a tile that its threads hold, as the layout says, into the next CTA's shared memory."""
+    rows, columns = layout.shape
+    guard = "if w == 0:\n    " if layout.scope == "warp" else ""
+    order = f", layout={to}" if to else ""
+    rank = rank or f"(r + 1) % {ctas}"
+    send = send or f"{{}}.copy_async(to[:, :], v[:, :], mbar=bar.ptr_to([0]), remote_cta_id={rank})"
+    size = rows * columns * storage_bits(dtype) // 8
+    return kernel(
+        f"""
+r = Tx.cta_id_in_cluster([{ctas}])
+g = Tx.cluster_id([1])
+tid = Tx.thread_id([{many}])
+w = Tx.warp_id([{many // 32}])
+regs = Tx.alloc_local(({layout.registers},), "{dtype}")
+v = regs.view({rows}, {columns}, layout=TileLayout({layout.text}))
+to = Tx.alloc_shared(({rows}, {columns}), "{dtype}"{order}, align=1024)
+bits = Tx.alloc_shared(({rows}, {columns}), "uint{storage_bits(dtype)}")
+bar = Tx.alloc_shared((1,), "uint64")
+{before}
+{barrier(size if expected is None else expected)}
+{guard}Tx.{layout.scope}.copy(v[:, :], A[r * {rows} : r * {rows} + {rows}, :])
+Tx.cuda.cluster_sync()
+{guard}{send.format(f"Tx.{layout.scope}")}
+Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+Tx.cta.copy(B[r * {rows} : r * {rows} + {rows}, :], to[:, :])
+Tx.cuda.cluster_sync()
+""",
+        f'A: Tx.Buffer(({ctas * rows}, {columns}), "{dtype}"), B: Tx.Buffer(({ctas * rows}, {columns}), "{dtype}")',
+        AXES,
     )
 
 

@@ -296,6 +296,7 @@ WITNESSES |= {
 }  # fmt: skip
 WITNESSES["map by a cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["map by a cluster"](), "add", "a")
 WITNESSES["cluster, other extents"] = lambda: half(CLUSTER_WITNESSES["cluster"](), "copy", "src")
+WITNESSES["st.async of a tile, other extents"] = lambda: half(CLUSTER_WITNESSES["st.async of a tile"](), "copy_async", "src")
 UNEQUAL_COPIES = UNEQUAL | UNEQUAL_HALVES | UNEQUAL_EXCHANGES
 WITNESSES.update({what: lambda make=make: half(make(), "copy", "src") for what, make in UNEQUAL_COPIES.items()})
 WITNESSES.update({what: lambda make=make: half(make(), "permute_layout", "src") for what, make in UNEQUAL_PERMUTED.items()})
@@ -352,7 +353,7 @@ def seen() -> set[tuple[str, str]]:
                          (WITNESSES["mma, A in tensor memory"], "sm_120a"), (WITNESSES["scaled"], "sm_120a"),
                          *((WITNESSES[f"{what}, A in tensor memory"], "sm_120a") for what in ("ws", "scaled")), (WITNESSES["cp"], "sm_120a"), (WITNESSES["tma load"], "sm_80"),
                          (WITNESSES["tma store"], "sm_80"), (WITNESSES["stmatrix"], "sm_80"), (WITNESSES["multicast"], "sm_80"),
-                         (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["pair"], "sm_120a"), (WITNESSES["cluster"], "sm_90")):
+                         (WITNESSES["dsmem"], "sm_80"), (WITNESSES["st.async"], "sm_80"), (WITNESSES["st.async of a tile"], "sm_80"), (WITNESSES["pair"], "sm_120a"), (WITNESSES["cluster"], "sm_90")):
         found |= {(r, c) for r, cs in rejections(make, target).items() for c in cs}
     return found
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .cluster_kernels import exchange, multicast, pair, send_registers, shared_work
+from .cluster_kernels import exchange, multicast, pair, send_registers, send_tile, shared_work
 from .kernels import kernel
+from .register_kernels import LAYOUTS, Layout
 
 LOAD = "sh[r * 16 : r * 16 + 16, :], {0}[r * 16 : r * 16 + 16, :], {1}cta_mask={2}"
 BAR = "mbar=bar.ptr_to([0]), "
@@ -45,6 +46,28 @@ CLUSTER_WITNESSES = {
     "cp.async to another CTA": lambda: exchange("Tx.copy_async(to[:, :], A[0:64, :], remote_cta_id=1 - r)"),
     "tma store of several": lambda: exchange("Tx.copy_async(B[0:64, :], sh[:, :], cta_mask=3)"),
     "st.async of two dtypes": lambda: send_registers("bits[tid, :], v[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r"),
+}  # fmt: skip
+
+def _tile(send: str = "", layout: str = "rows of a warpgroup", dtype: str = "float32", **changes: str):
+    return lambda: send_tile(LAYOUTS[layout], dtype, send=send, **changes)
+
+
+TO = "to[:, :], v[:, :], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"
+CLUSTER_WITNESSES |= {
+    "st.async of a tile": _tile(),
+    "st.async of a tile by part of a warpgroup": _tile("if tid < 9:\n    Tx.wg.copy_async(" + TO),
+    "st.async of a tile by a cluster": _tile("Tx.cluster.copy_async(" + TO),
+    "st.async of a tile, two dtypes": _tile("Tx.wg.copy_async(bits[:, :], v[:, :], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"),
+    "st.async of a tile to global memory": _tile("Tx.wg.copy_async(B[0:128, :], v[:, :], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"),
+    "st.async of a tile to nobody": _tile("Tx.wg.copy_async(to[:, :], v[:, :], mbar=bar.ptr_to([0]))"),
+    "st.async of a tile without a barrier": _tile("Tx.wg.copy_async(to[:, :], v[:, :], remote_cta_id=1 - r)"),
+    "st.async of a warpgroup's tile by a warp": _tile("if w == 0:\n    Tx.warp.copy_async(" + TO),
+    "st.async of everyone's registers": _tile("Tx.wg.copy_async(to[0, :], regs[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"),
+    "st.async of a tile to columns": _tile(dtype="float16", to="TileLayout(S[(128, 16):(1, 128)])"),
+    "st.async of a tile to odd places": _tile(to="TileLayout(S[(128, 16):(17, 1)])"),
+    "st.async of scattered halves": _tile(layout="scattered registers", dtype="float16"),
+    "st.async of halves of two columns in one byte": lambda: send_tile(
+        Layout("warp", (32, 16), "S[(32, 2, 8):(1 @ laneid, 1, 2)]", 16), "float4_e2m1fn"),
 }  # fmt: skip
 
 TALL = 'A: Tx.Buffer((64, 72), "float16"), B: Tx.Buffer((64, 72), "{0}")'

@@ -49,9 +49,6 @@ where `alpha` or `beta` is another number than 1, or known at run time only, `ge
 A thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
 BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"
-BY_THREADS = (
-    "`st.async` stores registers of one thread; that each thread of a wider scope stores what it holds is not lowered yet"
-)
 NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
 
 
@@ -75,7 +72,8 @@ def _in(p: Premises, which: str, place: str) -> bool:
 def _scopes(p: Premises) -> tuple[str, ...]:
     if p.scope is not None:
         return (p.scope,)
-    return _WARPS if "each warp moves its own lanes" in p.holds else _MANY
+    together = {"each warp moves its own lanes", "registers of several threads and memory"}
+    return _WARPS if together & set(p.holds) else _MANY
 
 
 def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
@@ -86,11 +84,8 @@ def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
         why = NO_ENGINE
     elif scope == "cluster":
         why = NO_CLUSTER
-    elif any(_in(p, side, "tensor memory") and _in(p, other, REGISTERS) for p in rules
-             for side, other in (("source", "destination"), ("destination", "source"))):  # fmt: skip
-        why = BY_WARPS
     else:
-        why = BY_THREADS
+        why = BY_WARPS
     return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from ...ir import Expr, IntImm, Var, const
 from ...ir.index import evaluate_many, names
 from ...prove.validate import validate
-from ..context import CallContext, Operand
+from ..context import CallContext, Operand, evaluate_at
 from ..intrinsics.places import address_operand
 from ..program import Memory
 from ..scope import bounds
+from ..sharing.active import thread_points
 from ..sharing.cluster_part import candidates_of_part
 from .gemm import cta_group
 from .operands import private
@@ -129,7 +130,22 @@ def _peer(c: CallContext) -> str | None:
     size = len(cta_points(c))
     scope = c.scope_with()
     low, high = bounds(c.term(const(rank), scope), scope.ranges)
-    return None if 0 <= low and high < size else f"remote_cta_id is in {low}..{high}, a cluster has {size} CTAs"
+    if not (0 <= low and high < size):
+        return f"remote_cta_id is in {low}..{high}, a cluster has {size} CTAs"
+    return _one_peer(c, c.resolve(const(rank)))
+
+
+def _one_peer(c: CallContext, rank: Expr) -> str | None:
+    """Threads that make a call together name one CTA."""
+    if c.participants == 1:
+        return None
+    tid = {v: r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    points = thread_points(c.launch, {r: r for r in tid.values()})
+    found = evaluate_at(rank, c.lowest() | {v: points[r] for v, r in tid.items()})
+    named = np.broadcast_to(found, (c.launch.threads,))[c.active.mask]
+    unit = np.flatnonzero(c.active.mask) // c.participants
+    bad = np.flatnonzero((unit[1:] == unit[:-1]) & (named[1:] != named[:-1]))
+    return f"threads of one {c.scope} name CTAs {named[bad[0]]} and {named[bad[0] + 1]}" if len(bad) else None
 
 
 @holds("no other CTA is named")

@@ -10,14 +10,17 @@ import numpy as np
 from ...ir import Expr, Var, const
 from ...ir.index import evaluate_many, names
 from ...prove.verdict import Enumeration, Verdict
+from ..code.accesses import access_bytes
 from ..conditions.cluster import barrier_of, cta_points, mask_of
 from ..context import CallContext, evaluate_at
 from ..indices import Indices
 from ..program import Block, Index, Instruction, Memory, walk
+from ..sharing.active import thread_points
 from .element_names import Names
+from .issue import executed
 from .movement import Trace, difference, movement, points_of, unique
 
-COPIES = ("cp.async.bulk.", "st.async.")
+COPIES = ("cp.async.bulk.",)
 
 
 def _wrong(what: str, rank: int, got: Any, wanted: Any) -> Verdict:
@@ -27,28 +30,46 @@ def _wrong(what: str, rank: int, got: Any, wanted: Any) -> Verdict:
     )  # fmt: skip
 
 
+def _differs(what: str, rank: int, got: Any, wanted: Any) -> Verdict | None:
+    """None if two values (one for each thread, or None for what isn't there) are the same."""
+    if got is None or wanted is None:
+        return None if got is wanted else _wrong(what, rank, got, wanted)
+    got, wanted = np.broadcast_arrays(np.atleast_1d(got), np.atleast_1d(wanted))
+    bad = np.flatnonzero(got != wanted)
+    return _wrong(what, rank, int(got[bad[0]]), int(wanted[bad[0]])) if len(bad) else None
+
+
+def _first(*found: Verdict | None) -> Verdict | None:
+    return next((v for v in found if v is not None), None)
+
+
 class _Ctas:
-    """Values of expressions in each CTA of a cluster: simplified ones as emitted, and the call's own as written."""
+    """Values of expressions in some threads of each CTA of a cluster: simplified ones as emitted, the call's own as written."""
 
     def __init__(self, c: CallContext, indices: Indices) -> None:
         self.c, self.indices = c, indices
-        self.points = cta_points(c)
+        everyone = thread_points(c.launch, {r: r for r in ("tid.x", "tid.y", "tid.z")})
+        self.points = [everyone | values for values in cta_points(c)]
 
-    def emitted(self, e: Expr, rank: int) -> int:
+    def emitted(self, e: Expr, rank: int, threads: Any = 0) -> np.ndarray:
         """What the program computes; loop variables at their lowest."""
         term, scope = self.indices.term(e), self.indices.scope
-        special = {scope.name(v): self.points[rank].get(r, 0) for r, v in self.c.launch.special.items()}
+        special = {scope.name(v): r for r, v in self.c.launch.special.items()}
         used = names(term) if isinstance(term, tuple) else {term} if isinstance(term, str) else set()
-        found: Any = evaluate_many(term, {n: int(special.get(n, scope.ranges[n][0])) for n in used})
-        return int(found)
+        at = {n: self._at(special[n], rank, threads) if n in special else int(scope.ranges[n][0]) for n in used}
+        return np.asarray(evaluate_many(term, at))
 
-    def written(self, e: Any, rank: int) -> int:
+    def written(self, e: Any, rank: int, threads: Any = 0) -> np.ndarray:
         """What the call says, evaluated from its source."""
         at: dict[Var, np.ndarray] = {
             **{v: np.asarray(low) for v, (low, _) in self.c.ranges.items()},
-            **{v: np.asarray(self.points[rank].get(r, 0)) for r, v in self.c.launch.special.items()},
+            **{v: self._at(r, rank, threads) for r, v in self.c.launch.special.items()},
         }
-        return int(evaluate_at(self.c.resolve(const(e)), at))
+        return np.asarray(evaluate_at(self.c.resolve(const(e)), at))
+
+    def _at(self, register: str, rank: int, threads: Any) -> np.ndarray:
+        found = np.asarray(self.points[rank].get(register, 0))
+        return found[threads] if found.ndim else found
 
 
 def _copies(block: Block) -> list[Instruction]:
@@ -70,9 +91,7 @@ def shared_load_equation(c: CallContext, block: Block, indices: Indices) -> Verd
                 return _wrong("the form of the copy", rank, copy.opcode, "one with a mask" if mask else "one without")
             value = made[mask[0]] if mask else None
             got = ctas.emitted(value.expr, rank) if isinstance(value, Index) else value
-            if got != wanted:
-                return _wrong("the mask of CTAs", rank, got, wanted)
-            verdict = _same_place(ctas, rank, barrier, wanted_bar)
+            verdict = _first(_differs("the mask of CTAs", rank, got, wanted), _same_place(ctas, rank, barrier, wanted_bar))
             if verdict is not None:
                 return verdict
             if wanted_bar.root.space == "cluster" and ".cta_group::2" not in copy.opcode:
@@ -80,37 +99,64 @@ def shared_load_equation(c: CallContext, block: Block, indices: Indices) -> Verd
     return movement(c, tuple(_copies(block)), indices)
 
 
-def _same_place(ctas: _Ctas, rank: int, got: object, wanted: Memory, remote: Any = None) -> Verdict | None:
+def _same_place(
+    ctas: _Ctas, rank: int, got: object, wanted: Memory, remote: Any = None, threads: Any = 0
+) -> Verdict | None:
     """None if a shared operand is at the wanted place, in the wanted CTA (``remote``: instead of the one it is written for)."""
     assert isinstance(got, Memory)
 
-    def where(m: Memory, value: Any) -> tuple[int, int]:
-        home = value(m.root.address, rank) if m.root.space == "cluster" else rank
-        return home, value(m.offset, rank) + m.root.offset
+    def home(m: Memory, value: Any) -> Any:
+        return value(m.root.address, rank, threads) if m.root.space == "cluster" else rank
 
-    here, there = where(got, ctas.emitted), where(wanted, ctas.written)
-    if remote is not None:
-        there = (ctas.written(remote, rank), there[1])
-    return None if here == there else _wrong("the barrier (CTA, byte)", rank, here, there)
+    there = home(wanted, ctas.written) if remote is None else ctas.written(remote, rank, threads)
+    here, place = (value(m.offset, rank, threads) + m.root.offset for value, m in ((ctas.emitted, got), (ctas.written, wanted)))
+    return _first(
+        _differs("the barrier's CTA", rank, home(got, ctas.emitted), there), _differs("the barrier's byte", rank, here, place)
+    )
 
 
 def peer_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
     """Verdict on a copy into the CTA that ``remote_cta_id`` names: the elements, the CTA they go to, the barrier told."""
     ctas = _Ctas(c, indices)
-    barrier = barrier_of(c)
-    assert barrier is not None
     for rank in range(len(ctas.points)):
-        wanted = ctas.written(c.call.config["remote_cta_id"], rank)
         for copy in _copies(block):
-            into = copy.operands[0]
-            assert isinstance(into, Memory) and into.root.address is not None
-            got = ctas.emitted(into.root.address, rank)
-            if got != wanted:
-                return _wrong("the CTA copied to", rank, got, wanted)
-            verdict = _same_place(ctas, rank, copy.operands[-1], barrier, c.call.config["remote_cta_id"])
+            verdict = _at_peer(ctas, rank, copy, 0)
             if verdict is not None:
                 return verdict
     return movement(c, tuple(_copies(block)), indices)
+
+
+def _at_peer(ctas: _Ctas, rank: int, copy: Instruction, threads: Any) -> Verdict | None:
+    """None if what these threads of a CTA copy goes to the CTA that the call names, whose barrier is told."""
+    into, barrier, named = copy.operands[0], barrier_of(ctas.c), ctas.c.call.config["remote_cta_id"]
+    assert barrier is not None and isinstance(into, Memory) and into.root.address is not None
+    got, wanted = ctas.emitted(into.root.address, rank, threads), ctas.written(named, rank, threads)
+    return _first(
+        _differs("the CTA copied to", rank, got, wanted),
+        _same_place(ctas, rank, copy.operands[-1], barrier, named, threads),
+    )
+
+
+def peer_store_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
+    """Verdict on registers stored into the CTA that ``remote_cta_id`` names: as :func:`peer_equation`, for every thread; and
+    together the stores tell the barrier as many bytes as the elements have, which is what it expects."""
+    ctas = _Ctas(c, indices)
+    for points in points_of(c, block, indices):
+        told, active = 0, np.zeros(points.threads, dtype=bool)
+        senders = c.executing(points.by_var())
+        active[senders] = True
+        for store, threads in executed(block, points, active, {}):
+            if not store.opcode.startswith("st.async."):
+                continue
+            told += access_bytes(store.opcode) * len(threads)
+            for rank in range(len(ctas.points)):
+                verdict = _at_peer(ctas, rank, store, threads)
+                if verdict is not None:
+                    return verdict
+        expected = len(np.unique(senders // c.participants)) * c.outputs[0].size * c.outputs[0].bits // 8
+        if told != expected:
+            return _wrong("bytes told to the barrier", 0, told, expected)
+    return movement(c, block, indices)
 
 
 def spread_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:

@@ -25,7 +25,7 @@ def issued_otherwise(c: CallContext, block: Block, indices: Indices) -> Verdict 
     units = np.unique(active // c.participants)
     for points in points_of(c, block, indices):
         uniform(c, tuple(c.operands.values()), points.by_var(), active)
-        for instruction, threads in _executed(block, points, c.active.mask, {}):
+        for instruction, threads in executed(block, points, c.active.mask, {}):
             count = np.bincount(threads // c.participants, minlength=int(units.max()) + 1)
             bad = [int(u) for u in units if count[u] != 1]
             if bad:
@@ -36,18 +36,18 @@ def issued_otherwise(c: CallContext, block: Block, indices: Indices) -> Verdict 
     return None
 
 
-def _executed(
+def executed(
     block: Block, points: Points, mask: np.ndarray, elected: dict[Temp, np.ndarray]
 ) -> Iterator[tuple[Instruction, np.ndarray]]:
-    """Every instruction but elections, with the threads that execute it."""
+    """Every instruction but elections, with the threads (of those in ``mask``) that execute it."""
     for node in block:
         if isinstance(node, If):
             if isinstance(node.condition, Temp):
                 taken = elected[node.condition]
             else:
                 taken = points.of(node.condition) != 0
-            yield from _executed(node.then, points, mask & taken, elected)
-            yield from _executed(node.orelse, points, mask & ~taken, elected)
+            yield from executed(node.then, points, mask & taken, elected)
+            yield from executed(node.orelse, points, mask & ~taken, elected)
         elif isinstance(node, Instruction) and node.opcode == "elect.sync":
             whole = mask.reshape(-1, 32)
             chosen = np.zeros_like(mask)

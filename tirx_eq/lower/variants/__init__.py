@@ -12,6 +12,7 @@ from .gemm import GEMMS
 from .halves import HALF_COPIES
 from .matrix_copy import MATRIX_COPIES
 from .mma_sync import MMA_SYNC
+from .peer_store import PEER_STORES
 from .product_fma import PRODUCTS
 from .redistribute import REDISTRIBUTIONS
 from .reduce import REDUCTIONS
@@ -23,7 +24,7 @@ from .tmem_copy import COPIES_TO_TMEM
 from .tmem_parts import PART_COPIES
 
 _ALL = (
-    *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
+    *COPIES, *SPREAD_COPIES, *MATRIX_COPIES, *ASYNC_COPIES, *CLUSTER_COPIES, *PEER_STORES, *TMEM_COPIES, *COPIES_TO_TMEM, *MAPS,
     *REDUCTIONS, *GEMMS, *MMA_SYNC, *PRODUCTS, *REDISTRIBUTIONS, *HALF_COPIES, *PART_COPIES, *REDUCTIONS_OF_WARPS,
     *EXCHANGES, *CLUSTER_PARTS,
 )  # fmt: skip

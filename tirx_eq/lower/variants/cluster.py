@@ -16,9 +16,9 @@ from ..conditions.tensor_copy import global_and_shared
 from ..context import CallContext
 from ..equations.cluster import peer_equation, shared_load_equation, spread_equation
 from ..machine import Price
-from ..program import Block, Index, Instruction, Memory, Node, Temp, instruction
+from ..program import Block, Index, Memory, Node, Temp, instruction
 from ..storage import at_rank
-from .base import Variant, constant_bytes, word_of
+from .base import Variant
 from .copy import emit_cluster_copy, price_cluster_copy
 from .issue import by_one_thread
 from .tensor_copy import box_of, planned_copies, tensor_maps_of
@@ -68,7 +68,7 @@ def price_load(c: CallContext, parameters: tuple[int, ...]) -> Price:
     return Price(issue=4 * len(copies) + 1, wavefronts=moved / 128 * receivers(c), sectors=moved / 32)
 
 
-def _peer(c: CallContext, memory: Memory) -> Memory:
+def at_peer(c: CallContext, memory: Memory) -> Memory:
     """A place in this CTA's shared memory -> the same place in the CTA that the call names."""
     return replace(memory, root=at_rank(memory.root, _rank(c)))
 
@@ -77,7 +77,7 @@ def _rank(c: CallContext) -> Expr:
     return c.resolve(const(c.call.config["remote_cta_id"]))
 
 
-def _own_barrier(c: CallContext) -> Memory:
+def own_barrier(c: CallContext) -> Memory:
     bar = barrier_of(c)
     if bar is None or bar.root.space != "shared":
         raise LoweringError("mbar= must be a barrier of this CTA; that of the CTA copied to is signalled", span=c.span)
@@ -89,13 +89,13 @@ def emit_bulk(c: CallContext, parameters: tuple[int, ...]) -> Block:
     (width,) = parameters
     source, target = c.inputs[0], c.outputs[0]
     lanes = width * 8 // target.bits
-    barrier = _peer(c, _own_barrier(c))
+    barrier = at_peer(c, own_barrier(c))
     opcode = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
     nodes: list[Node] = []
     for first in range(0, target.size, lanes):
         a, b = (o.byte_offset(first) - _back(c, o, first, lanes) for o in (target, source))
         into, out = Memory(target.root, c.resolve(a)), Memory(source.root, c.resolve(b))
-        nodes.append(instruction(opcode, _peer(c, into), out, width, barrier))
+        nodes.append(instruction(opcode, at_peer(c, into), out, width, barrier))
     return tuple(nodes)
 
 
@@ -111,28 +111,6 @@ def price_bulk(c: CallContext, parameters: tuple[int, ...]) -> Price:
     return Price(issue=6 * moved / parameters[0] + 2, wavefronts=2 * moved / 128)
 
 
-def emit_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Block:
-    """Each thread stores its registers into the other CTA, whose barrier gets the bytes."""
-    (width,) = parameters
-    source, target = c.inputs[0], c.outputs[0]
-    lanes = width * 8 // target.bits
-    places = constant_bytes(source)
-    barrier = _peer(c, _own_barrier(c))
-    suffix = {16: "v4.b32", 8: "v2.b32", 4: "b32"}[width]
-    nodes: list[Instruction] = []
-    for first in range(0, target.size, lanes):
-        words = tuple(dict.fromkeys(word_of(source, places[first + k]) for k in range(lanes)))
-        at = _peer(c, Memory(target.root, c.resolve(target.byte_offset(first))))
-        opcode = f"st.async.shared::cluster.mbarrier::complete_tx::bytes.{suffix}"
-        nodes.append(instruction(opcode, at, words if len(words) > 1 else words[0], barrier))
-    return tuple(nodes)
-
-
-def price_remote_store(c: CallContext, parameters: tuple[int, ...]) -> Price:
-    moved = c.outputs[0].size * c.outputs[0].bits / 8
-    return Price(issue=2 * moved / parameters[0] + 2, wavefronts=moved / parameters[0])
-
-
 CLUSTER_COPIES = (
     Variant("ClusterCopy", ("bytes",), price_cluster_copy, emit_cluster_copy, ("vec_len",), equation=spread_equation),
     by_one_thread(Variant("TensorMulticast", ("swizzle",), price_load, emit_multicast, ("mbar", "cta_group", "cta_mask", "oob"),
@@ -140,5 +118,4 @@ CLUSTER_COPIES = (
     by_one_thread(Variant("TensorPairLoad", ("swizzle",), price_load, emit_pair_load, ("mbar", "cta_group", "cta_mask", "oob"),
                           equation=shared_load_equation, shares=tensor_maps_of)),
     by_one_thread(Variant("PeerCopy", ("bytes",), price_bulk, emit_bulk, ("mbar", "remote_cta_id"), equation=peer_equation)),
-    Variant("PeerStore", ("bytes",), price_remote_store, emit_remote_store, ("mbar", "remote_cta_id"), equation=peer_equation),
 )  # fmt: skip

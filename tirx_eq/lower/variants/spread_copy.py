@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from ...ir import Expr
 from ..block_price import price_block
@@ -26,7 +27,17 @@ def emit_spread_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
     return c.once(key, lambda: _emit(c, parameters[0]))
 
 
-def _emit(c: CallContext, width: int) -> Block:
+#: Appends the store of some bytes of a thread's registers: (nodes, registers, place, bytes, bytes of the access).
+Store = Callable[[list[Node], Operand, Memory, tuple[int, ...], int], None]
+
+
+def spread_stores(c: CallContext, width: int, store: Store) -> Block:
+    """Registers to memory: ``store`` for every vector of a thread's elements, by the thread that has the first copy of each."""
+    return _emit(c, width, store)
+
+
+def _emit(c: CallContext, width: int, store: Store | None = None) -> Block:
+    store = store or _store
     local, memory, spread = _parts(c)
     lanes = width // slot_bytes(local)
     loading = c.outputs[0] is local
@@ -44,9 +55,9 @@ def _emit(c: CallContext, width: int) -> Block:
             continue
         condition = spread.writer(first)
         if not isinstance(condition, Expr):
-            _store(nodes, local, at, bytes_, width)
+            store(nodes, local, at, bytes_, width)
         else:
-            _store(guarded.setdefault(repr(condition), (condition, []))[1], local, at, bytes_, width)
+            store(guarded.setdefault(repr(condition), (condition, []))[1], local, at, bytes_, width)
     nodes += [If(condition, tuple(body)) for condition, body in guarded.values()]
     return tuple(nodes)
 
