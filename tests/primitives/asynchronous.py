@@ -9,7 +9,7 @@ from tirx_eq.lower.candidates import Premises, lowering_rules
 from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS, Kind
 from tirx_eq.lower.mma_sync import MMA_KINDS
 
-from .cells import PLACES, REGISTERS, SCOPES
+from .cells import PLACES, SCOPES
 
 #: What a rule's conditions say of where its operands are.
 _WHERE = {"registers": ("registers", "a thread's registers"), "shared": ("shared memory",), "global": ("global memory",),
