@@ -65,7 +65,8 @@ def test_elements_of_four_bits():
 def test_in_pieces_that_one_phase_counts():
     """Two halves of the tile, each stored by a call, together are what the barrier expects."""
     send = "; ".join(
-        f"{{0}}.copy_async(to[:, {k} : {k + 8}], v[:, {k} : {k + 8}], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)" for k in (0, 8)
+        f"{{0}}.copy_async(to[:, {k} : {k + 8}], v[:, {k} : {k + 8}], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"
+        for k in (0, 8)
     )
     given = bits("float32", (256, 16))
     got, made = agree(send_tile(LAYOUTS["rows of a warpgroup"], "float32", send=send), given, np.zeros_like(given))
@@ -105,21 +106,23 @@ def test_threads_that_name_ctas_of_their_own():
         np.testing.assert_array_equal(got[64 * r : 64 * r + 64], wanted)
 
 
+#: What -> (dtype, changes, the reason).
 REFUSED = {
-    "another rank in every thread": (dict(rank="tid % 2"), "threads of one warpgroup name CTAs 0 and 1"),
-    "beyond the cluster": (dict(rank="2"), r"remote_cta_id is in 2\.\.2, a cluster has 2 CTAs"),
+    "another rank in every thread": ("float32", {"rank": "tid % 2"}, "threads of one warpgroup name CTAs 0 and 1"),
+    "beyond the cluster": ("float32", {"rank": "2"}, r"remote_cta_id is in 2\.\.2, a cluster has 2 CTAs"),
     "columns of two bytes": (
-        dict(dtype="float16", to="TileLayout(S[(128, 16):(1, 128)])"), "element 1 of a group of 2 is not 2 bytes after its first"),
+        "float16", {"to": "TileLayout(S[(128, 16):(1, 128)])"}, "element 1 of a group of 2 is not 2 bytes after its first"),
     "a row in each thread, thrice": (
-        dict(send="{}.copy_async(to[tid, :], regs[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"), "hold a value of one element"),
+        "float32", {"send": "{}.copy_async(to[tid, :], regs[:], mbar=bar.ptr_to([0]), remote_cta_id=1 - r)"},
+        "hold a value of one element"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_with_the_reason(what):
-    changes, why = REFUSED[what]
+    dtype, changes, why = REFUSED[what]
     with pytest.raises(NoCandidate, match=why):
-        compile_function(send_tile(LAYOUTS["rows of a warpgroup"], changes.pop("dtype", "float32"), **changes))
+        compile_function(send_tile(LAYOUTS["rows of a warpgroup"], dtype, **changes))
 
 
 def test_a_barrier_that_expects_other_bytes_never_completes():
@@ -151,9 +154,12 @@ def changed(body):
             memory = node.operands[k]
             assert isinstance(memory, Memory)
             away = dataclasses.replace(memory, root=dataclasses.replace(memory.root, address=1 - memory.root.address))
-            for how, new in ((f"{what} moved", dataclasses.replace(memory, offset=memory.offset + 16)), (f"{what} elsewhere", away)):
-                yield how, at(dataclasses.replace(node, operands=(*node.operands[:k], new, *node.operands[k + 1 :])))
-        yield "registers swapped", at(dataclasses.replace(node, operands=(into, (registers[1], registers[0], *registers[2:]), bar)))
+            moved = dataclasses.replace(memory, offset=memory.offset + 16)
+            for how, new in (("moved", moved), ("elsewhere", away)):
+                operands = (*node.operands[:k], new, *node.operands[k + 1 :])
+                yield f"{what} {how}", at(dataclasses.replace(node, operands=operands))
+        swapped = (registers[1], registers[0], *registers[2:])
+        yield "registers swapped", at(dataclasses.replace(node, operands=(into, swapped, bar)))
 
 
 @pytest.mark.parametrize("name", ["rows of a warpgroup", "fragment", "copies"])
