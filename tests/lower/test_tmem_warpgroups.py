@@ -80,8 +80,8 @@ def test_columns_by_warpgroup(layout, registers, dtype, found):
 
 
 def test_rows_of_one_of_them_and_copies_in_all():
-    for layout, which in (("S[(128, 16):(1 @ tx, 1)] + 128 @ tx", "tid >= 128"), ("S[(128, 16):(1 @ tid_in_wg, 1)]", "True"),
-                          ("S[(128, 16):(1 @ tx, 1)] + R[2:128 @ tx]", "True")):  # fmt: skip
+    rows = "S[(128, 16):(1 @ tx, 1)]"
+    for layout, which in ((f"{rows} + 128 @ tx", "tid >= 128"), (f"{rows} + R[2:128 @ tx]", "True")):
         body = there_and_back(
             ROWS_OF_SOME.format(which, "a[:]", "A[tid % 128, :]"),
             ROWS_OF_SOME.format("tid >= 128", "B[tid % 128, :]", "b[:]"))  # fmt: skip
@@ -119,5 +119,7 @@ def test_what_no_warpgroup_reaches():
     turned = "S[(4, 32, 2, 8):(2 @ warpid, 1 @ laneid, 1 @ warpid, 1)]"
     with pytest.raises(NoCandidate, match="has another shape in tensor memory"):
         compile_function(func_of(OVER_THE_CTA, turned, registers=8))
+    with pytest.raises(NoCandidate, match="not the 128"):
+        compile_function(func_of(there_and_back("", ""), "S[(128, 16):(1 @ tid_in_wg, 1)]"))  # whose value is stored?
     with pytest.raises(NoCandidate, match="not the 128"):
         compile_function(func_of(OVER_THE_CTA, "S[(64, 2, 16):(1 @ tx, 16, 1)]", registers=32, threads=64))

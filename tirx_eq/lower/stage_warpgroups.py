@@ -55,14 +55,16 @@ def split_warpgroups(call: TilePrimitiveCall, launch: Launch) -> list[Stmt] | No
     if decided and (held[0] < 0 or held[-1] >= count):
         return None
     loading = dst.buffer.scope == "local"
+    if not decided and not loading:  # every warpgroup has an element, and nothing says that they are alike
+        return None
     everyone = not decided or (held == list(range(count)) and first == 0 and len(shifts) * len(moves) == len(held))
     group = launch.flat_tid() // WARPGROUP
-    if everyone and (loading or (decided and len(moves) == 1)):
+    if everyone and (loading or len(moves) == 1):
         values = [const(0) if not decided else group // d.step % d.extent for d in _groups(dims)]
         return list(_calls(call, regs, tmem, dims, copies, values))
     out: list[Stmt] = []
-    writers = {0: [0] * len(_groups(dims))} if not decided else {}
-    for digits in product(*(range(d.extent) for d in _groups(dims))) if decided else ():
+    writers: dict[int, list[int]] = {}
+    for digits in product(*(range(d.extent) for d in _groups(dims))):
         at = first + sum(k * d.step for k, d in zip(digits, _groups(dims)))
         for move in moves if loading else moves[:1]:
             writers[at + move] = list(digits)

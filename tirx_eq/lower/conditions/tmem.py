@@ -200,7 +200,9 @@ def _own_lanes(c: CallContext) -> str | None:
     if c.scope == "cluster":
         return "the CTAs of a cluster have tensor memories of their own"
     threads = c.launch.threads
-    return None if threads == WARPGROUP else f"the CTA has {threads} threads, not the {WARPGROUP} of one warpgroup"
+    if threads == WARPGROUP:
+        return None
+    return f"the CTA has {threads} threads, not the {WARPGROUP} of one warpgroup, and the layout says not which moves what"
 
 
 @holds_at("the registers hold what the shape moves")
