@@ -7,7 +7,6 @@ program, then twice down again), assignments beyond the dtype give the dtype's r
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +33,6 @@ from ..ir import (
     Expr,
     For,
     IfThenElse,
-    IntImm,
     Not,
     Or,
     PrimFunc,
@@ -49,10 +47,12 @@ from ..ir import (
 from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import dtype_range
+from .jumps import has_jump, inner_statements, returns
 from .scope import bounds, new_scope
-from .sharing.active import Active, narrow, same_threads, thread_points
+from .sharing.active import Active, narrow, same_as, thread_points
 from .sharing.agreement import Classes, agree, chosen, classes_of, meet, scattered
 from .sharing.threads import Launch
+from .widening import Steps
 
 #: rounds of a loop whose growing bounds are taken as they come, before they jump to constants of the program
 PATIENCE = 2
@@ -116,14 +116,16 @@ class Scalars:
         self._before: dict[int, Facts] = {}
         self._heads: dict[int, Facts] = {}
         self._written: dict[int, frozenset[Var]] = {}
-        self._last: dict[int, tuple[Facts, Active, Facts | None]] = {}
+        self._mentioned: dict[int, tuple[Var, ...]] = {}
+        self._fixed: dict[tuple[Any, ...], tuple[Facts, Facts | None]] = {}
+        self._recording = False
         self._reads: dict[int, _Read] = {}
         self._values: dict[tuple[int, tuple[Fact | None, ...]], Fact] = {}
         self._apart = classes_of(np.arange(launch.threads))
-        constants: set[int] = set()
-        once = self._survey(func, constants)
-        self._steps = sorted(constants)
+        once = self._survey(func)
+        self._steps = Steps(func.body, self.tracked)
         if once:
+            self._recording = True
             self._run(func.body, self._ids(), None, Active.all(launch))
 
     def before(self, s: Stmt) -> Facts:
@@ -155,14 +157,14 @@ class Scalars:
             return self.leaves_apart(body.body, active)
         if isinstance(body, IfThenElse):
             branches = [b for b in (body.then_case, body.else_case) if b is not None]
-            if any(map(_has_jump, branches)) and not self.agreed(body.condition, self.before(body), active):
+            if any(map(has_jump, branches)) and not self.agreed(body.condition, self.before(body), active):
                 return True
             return any(self.leaves_apart(b, active) for b in branches)
-        return isinstance(body, (For, While)) and _returns(body) and self._returns_apart(body, active)
+        return isinstance(body, (For, While)) and returns(body) and self._returns_apart(body, active)
 
     def _returns_apart(self, s: Stmt, active: Active) -> bool:
         """Whether some of the threads that come to ``s`` may return in it and others not."""
-        if not _returns(s):
+        if not returns(s):
             return False
         if isinstance(s, IfThenElse) and not self.agreed(s.condition, self.before(s), active):
             return True
@@ -170,12 +172,12 @@ class Scalars:
             return True
         if isinstance(s, While) and not self.agreed(s.condition, self.head(s), active):
             return True
-        return any(self._returns_apart(inner, active) for inner in _inner_statements(s))
+        return any(self._returns_apart(inner, active) for inner in inner_statements(s))
 
     # -- which scalars ---------------------------------------------------------------------------------------------
 
-    def _survey(self, func: PrimFunc, constants: set[int]) -> bool:
-        """Find the scalars and the program's constants; False if a statement stands at two places of the function."""
+    def _survey(self, func: PrimFunc) -> bool:
+        """Find the scalars; False if a statement stands at two places of the function."""
         views: dict[Var, set[int]] = {}
         escaped: set[Var] = set()
         changed: set[Var] = set()
@@ -183,7 +185,7 @@ class Scalars:
 
         def statements(s: Any) -> None:
             count[id(s)] = count.get(id(s), 0) + 1
-            for child in _inner_statements(s):
+            for child in inner_statements(s):
                 statements(child)
 
         def look(node: Any) -> None:
@@ -202,8 +204,6 @@ class Scalars:
             if isinstance(node, TilePrimitiveCall):
                 escaped.update(r.buffer.data for r in node.regions())
                 changed.update(r.buffer.data for r in node.dsts)
-            if isinstance(node, IntImm):
-                constants.update((node.value - 1, node.value, node.value + 1))
             if isinstance(node, Call):
                 passed = {a.data for a in node.args if isinstance(a, Buffer)}
                 escaped.update(passed)
@@ -330,7 +330,8 @@ class Scalars:
 
     def _run(self, s: Stmt, facts: Facts, frame: _Frame | None, active: Active) -> Facts | None:
         """Facts after ``s``, or None if what follows it is never reached."""
-        self._before[id(s)] = facts
+        if self._recording:
+            self._before[id(s)] = facts
         if isinstance(s, SeqStmt):
             after: Facts | None = facts
             for inner in s.seq:
@@ -382,16 +383,44 @@ class Scalars:
         }
 
     def _loop(self, s: For | While, entry: Facts, active: Active) -> Facts | None:
-        """Facts after a loop.  Walked once more from the same facts as the last time, it leaves what it left then: so loops in
-        loops take as many rounds as there are facts, not the product of all rounds."""
-        last = self._last.get(id(s))
-        if last is not None and last[0] == entry and same_threads(last[1], active):
-            return last[2]
-        after = self._fixed_point(s, entry, active)
-        self._last[id(s)] = entry, active, after
-        return after
+        """Facts after a loop.
 
-    def _fixed_point(self, s: For | While, entry: Facts, active: Active) -> Facts | None:
+        What isn't mentioned in it is the same before and after; entered with facts about the rest that were seen before, it
+        is as it was then: so loops in loops take as many rounds as there are facts, not the product of all rounds.
+        """
+        mentioned = {k: entry[k] for k in self._mentions(s) if k in entry}
+        key = (id(s), tuple(mentioned.items()), same_as(active))
+        if key not in self._fixed:
+            recording, self._recording = self._recording, False
+            self._fixed[key] = self._fixed_point(s, mentioned, active)
+            self._recording = recording
+        head, after = self._fixed[key]
+        if self._recording:  # not within a loop whose facts are yet to be found: these are the last for what is inside
+            self._heads[id(s)] = {**entry, **head}
+            self._round(s, self._heads[id(s)], active)
+        return None if after is None else {**entry, **after}
+
+    def _mentions(self, s: Stmt) -> tuple[Var, ...]:
+        """The variables and scalars in a statement: what it reads, writes, binds or tests."""
+        if id(s) not in self._mentioned:
+            found: dict[Var, None] = {}
+
+            def look(node: Any) -> None:
+                if isinstance(node, Var):
+                    found[node] = None
+                elif isinstance(node, (BufferLoad, BufferStore)):
+                    found[node.buffer.data] = None
+                elif isinstance(node, Bind):
+                    found[node.var] = None
+                elif isinstance(node, For):
+                    found[node.loop_var] = None
+
+            post_order_visit(s, look)
+            self._mentioned[id(s)] = tuple(found)
+        return self._mentioned[id(s)]
+
+    def _fixed_point(self, s: For | While, entry: Facts, active: Active) -> tuple[Facts, Facts | None]:
+        """Facts at the head of a loop, and after it, from those with which it is entered."""
         head, rounds = entry, 0
         while True:
             again = self._round(s, head, active)[0]
@@ -406,10 +435,9 @@ class Scalars:
         for _ in range(2):
             again = self._round(s, head, active)[0]
             head = _join([entry, again]) or entry
-        self._heads[id(s)] = head
         _, left, agreed = self._round(s, head, active)
         after = _join([self.narrow(s.condition, head, False) if isinstance(s, While) else head, *left])
-        return after if after is None or agreed else self._scatter(after, s, active)
+        return head, after if after is None or agreed else self._scatter(after, s, active)
 
     def _round(self, s: For | While, head: Facts, active: Active) -> tuple[Facts | None, list[Facts], bool]:
         """One round: (facts at its end, facts at every break, whether all threads do as many rounds)."""
@@ -438,16 +466,8 @@ class Scalars:
         if old is None or (old.low <= new.low and new.high <= old.high):
             return new
         low, high = dtype_range(self.tracked[key].dtype if key in self.tracked else key.dtype)
-        if new.high > old.high:
-            at = bisect_left(self._steps, new.high)
-            high = min(high, self._steps[at]) if at < len(self._steps) else high
-        else:
-            high = new.high
-        if new.low < old.low:
-            at = bisect_right(self._steps, new.low)
-            low = max(low, self._steps[at - 1]) if at else low
-        else:
-            low = new.low
+        high = self._steps.next_above(key, new.high, high) if new.high > old.high else new.high
+        low = self._steps.next_below(key, new.low, low) if new.low < old.low else new.low
         return Fact(low, high, new.classes)
 
 
@@ -467,27 +487,6 @@ def _join(facts: list[Facts | None]) -> Facts | None:
     return out
 
 
-def always_jumps(s: Stmt) -> bool:
-    """Whether what follows ``s`` is never reached through it."""
-    if isinstance(s, SeqStmt):
-        return any(map(always_jumps, s.seq))
-    if isinstance(s, IfThenElse):
-        return s.else_case is not None and always_jumps(s.then_case) and always_jumps(s.else_case)
-    return isinstance(s, (Break, Continue, Return)) or (isinstance(s, AttrStmt) and always_jumps(s.body))
-
-
-def _has_jump(s: Stmt) -> bool:
-    """Whether a break or continue of the enclosing loop, or a return, is in ``s``."""
-    if isinstance(s, (Break, Continue, Return)):
-        return True
-    return any(map(_has_jump, _inner_statements(s))) if not isinstance(s, (For, While)) else False
-
-
-def _returns(s: Stmt) -> bool:
-    """Whether a return is in ``s``."""
-    return isinstance(s, Return) or any(map(_returns, _inner_statements(s)))
-
-
 def _is_scalar(buffer: Buffer) -> bool:
     kind, bits, lanes = dt.parse(buffer.dtype)
     known = kind == "bool" or (kind in ("int", "uint") and bits in (32, 64))
@@ -496,11 +495,3 @@ def _is_scalar(buffer: Buffer) -> bool:
 
 def _is_integer(e: Expr) -> bool:
     return dt.kind(e.dtype) in ("int", "uint", "bool") and dt.lanes(e.dtype) == 1
-
-
-def _inner_statements(s: Stmt) -> tuple[Stmt, ...]:
-    if isinstance(s, SeqStmt):
-        return s.seq
-    if isinstance(s, IfThenElse):
-        return (s.then_case,) if s.else_case is None else (s.then_case, s.else_case)
-    return (s.body,) if isinstance(s, (For, While, AttrStmt)) else ()

@@ -59,6 +59,7 @@ from .intrinsics.host_maps import encoded_map, encodes_map
 from .intrinsics.instruction import INSTRUCTION
 from .intrinsics.language import constant
 from .intrinsics.places import Places, in_space
+from .jumps import always_jumps
 from .place import Place, Placed
 from .program import (
     Block,
@@ -77,7 +78,6 @@ from .program import (
     Wait,
     walk,
 )  # fmt: skip
-from .scalars import always_jumps
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
 from .stage_registers import stage_registers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -95,10 +95,10 @@ class Active:
         return text + (", of which some may have returned in a loop" if self.left_apart() else "")
 
 
-def same_threads(a: Active, b: Active) -> bool:
-    """Whether two descriptions say the same of the same threads."""
-    pairs = ((getattr(a, f.name), getattr(b, f.name)) for f in fields(Active))
-    return all(np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y for x, y in pairs)
+def same_as(active: Active) -> tuple[Hashable, ...]:
+    """A key that two descriptions share if they say the same of the same threads."""
+    values = (getattr(active, f.name) for f in fields(Active))
+    return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in values)
 
 
 def first_of_warps(mask: np.ndarray) -> list[int]:
