@@ -38,7 +38,7 @@ dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one 
 """
 PADDED = (
     "an `e2m1` beside 8-bit floats is padded to 8 bits: 16 of them in 8 of every 16 bytes of shared memory (a layout with "
-    "gaps, which `copy` fills; tensor copies that pad are not lowered yet); in tensor memory it has a byte of its own, and "
+    "gaps, `mma_padded_layout`, which tensor copies and `copy` fill); in tensor memory it has a byte of its own, and "
     "no source that we have says where in it"
 )
 FRAGMENTS = """

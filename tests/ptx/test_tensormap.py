@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,9 @@ from hypothesis import strategies as st
 from tirx_eq.errors import PtxError
 from tirx_eq.ptx.swizzle_modes import SWIZZLES
 from tirx_eq.ptx.tensormap import MAP_SWIZZLES, TYPES, TensorMap
+
+
+PADDED = {"dtype": "u4_align16", "shape": (256, 128), "strides": (128,), "box": (128, 8)}
 
 
 def make(**changes):
@@ -52,12 +56,23 @@ def test_box_wider_than_the_swizzle_span():
         ({"dtype": "u4_align16", "shape": (192, 128), "box": (128, 8)}, "not a multiple of 128"),
         ({"dtype": "u4_align16", "shape": (256, 128), "strides": (128,), "box": (64, 8)}, "box extent 64"),
         ({"dtype": "u4_align16", "shape": (256, 128), "strides": (144,), "box": (128, 8)}, "not a multiple of 32"),
+        ({**PADDED, "swizzle": "64B"}, "u4_align16 has swizzles none, 128B, 128B_ATOM_32B, not 64B"),
+        ({**PADDED, "swizzle": "128B_ATOM_64B"}, "not 128B_ATOM_64B"),
+        ({**PADDED, "offset": 16}, "not a multiple of 32"),
+        ({**PADDED, "oob_fill": "nan"}, "floating-point type"),
         ({"dtype": "u4_align8", "shape": (63, 128), "box": (32, 8)}, "is odd"),
     ],
 )
 def test_refusals(changes, message):
     with pytest.raises(PtxError, match=message):
         make(**changes)
+
+
+def test_what_pads_takes_more_room_than_it_moves():
+    made = make(**PADDED)
+    assert (made.inner_bytes, made.box_bytes, made.transaction_bytes, made.alignment) == (128, 1024, 512, 32)
+    assert [int(made.type.place(np.array(i))) for i in (0, 1, 15, 16, 127)] == [0, 4, 60, 128, 956]
+    assert TensorMap.from_json(made.to_json()) == made and made.codes()["tensorDataType"] == 14
 
 
 def test_interleaved():

@@ -10,8 +10,12 @@ from tirx_eq.sim import Launch, TensorMap, simulate
 rng = np.random.default_rng(9)
 
 
-def kernel(load, size, after="", store=""):
-    """Load a box into shared memory, copy shared memory as it lies to ``out``, then store it again elsewhere."""
+def kernel(load, size, after="", store="", tx=None, out=None):
+    """Load a box into shared memory, copy shared memory as it lies to ``out``, then store it again elsewhere.
+
+    ``tx``: bytes that the barrier expects, if not ``size``; ``out``: instructions in place of those that copy to ``out``.
+    """
+    out = out or f"cp.async.bulk.global.shared::cta.bulk_group [%d2], [%r0], {size};"
     return f"""
 .version 8.8
 .target sm_100a
@@ -27,12 +31,12 @@ def kernel(load, size, after="", store=""):
     mov.b64 %d0, map; cvta.param.u64 %d0, %d0;
     mov.b64 %d1, back; cvta.param.u64 %d1, %d1;
     ld.param.u64 %d2, [out];
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {size};
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {size if tx is None else tx};
     {load}
 W:  mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], 0;
     @!%p0 bra W;
     {after}
-    cp.async.bulk.global.shared::cta.bulk_group [%d2], [%r0], {size};
+    {out}
     {store}
     cp.async.bulk.commit_group;
     cp.async.bulk.wait_group 0;
@@ -199,12 +203,36 @@ def test_reduction(operation, function):
     np.testing.assert_array_equal(out["B"], expected)
 
 
+def of_chunks(load, tensor, array, carried, tx, chunks=32):
+    """The first ``carried`` bytes of every 16 of a padded box in shared memory; all others are undefined."""
+    words = "".join(
+        f"ld.shared.b32 %r2, [%r0+{at}]; st.global.b32 [%d2+{at}], %r2;\n"
+        for k in range(chunks) for at in range(16 * k, 16 * k + carried, 4))
+    arguments = {"out": np.zeros(16 * chunks, np.uint8), "A": array, "B": array}
+    result = simulate(kernel(load, 16 * chunks, tx=tx, out=words), "k", Launch(), arguments, {"map": tensor, "back": tensor})
+    return result
+
+
 def test_packed_fp4_rows_are_padded():
+    """Of 16 bytes the first 8 are 16 elements; the barrier is told the bytes that were read."""
     a = rng.integers(0, 256, (4, 128)).astype(np.uint8)
     tensor = TensorMap("A", "u4x16_align16", (256, 4), (128,), (128, 4))
-    out = run(tensor, tensor, a, a.copy(), load_text(2, (128, 0)), "", 4 * 128)
-    box = out["out"].reshape(4, 8, 16)
+    load = load_text(2, (128, 0))
+    box = of_chunks(load, tensor, a, 8, 4 * 64).raise_for_faults().arrays["out"].reshape(4, 8, 16)
     np.testing.assert_array_equal(box[..., :8].reshape(4, 64), a[:, 64:])
+    assert of_chunks(load, tensor, a, 12, 4 * 64).faults[0].kind == "uninitialised"
+    assert of_chunks(load, tensor, a, 8, 4 * 128).faults[0].kind == "deadlock"
+
+
+def test_what_pads_is_loaded_whole_rows_of_128_at_a_time():
+    a = rng.integers(0, 256, (4, 128)).astype(np.uint8)
+    tensor = TensorMap("A", "u4x16_align16", (256, 4), (128,), (128, 4))
+    assert "not a multiple of 128" in of_chunks(load_text(2, (64, 0)), tensor, a, 8, 4 * 64).faults[0].message
+    store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d1, {0, 0}], [%r0];"
+    found = of_chunks(load_text(2, (0, 0)) + store, tensor, a, 8, 4 * 64)
+    assert "only loads of u4x16_align16" in found.faults[0].message
+    with pytest.raises(PtxError, match="no swizzle 64B"):
+        TensorMap("A", "u4x16_align16", (256, 4), (128,), (128, 4), swizzle="64B")
 
 
 def test_packed_fp4_and_fp6_rows():
@@ -213,8 +241,20 @@ def test_packed_fp4_and_fp6_rows():
     out = run(dense, dense, a, a.copy(), load_text(2, (16, 0)), "", 4 * 32)
     np.testing.assert_array_equal(out["out"].reshape(4, 32), a[:, 8:40])
     six = TensorMap("A", "u6x16_align16", (128, 4), (96,), (128, 4))
-    out = run(six, six, a, a.copy(), load_text(2, (0, 0)), "", 4 * 128)
+    out = of_chunks(load_text(2, (0, 0)), six, a, 12, 4 * 96).raise_for_faults().arrays
     np.testing.assert_array_equal(out["out"].reshape(4, 8, 16)[..., :12].reshape(4, 96), a)
+
+
+def test_stores_of_six_bits_take_one_from_each_byte():
+    """``.b6p2x16``: the low 6 bits of 16 bytes become 12 bytes."""
+    a = rng.integers(0, 256, (4, 128)).astype(np.uint8)
+    bytes_of = TensorMap("A", "u8", (128, 4), (128,), (128, 4))
+    back = TensorMap("B", "u6x16_align16", (128, 4), (96,), (128, 4))
+    store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d1, {0, 0}], [%r0];"
+    out = run(bytes_of, back, a, np.zeros((4, 96), np.uint8), load_text(2, (0, 0)), store, 4 * 128)
+    for row, packed in zip(a, out["B"]):
+        total = sum(int(v & 63) << 6 * i for i, v in enumerate(row))
+        assert packed.tobytes() == total.to_bytes(96, "little")
 
 
 def test_generic_write_then_tma_store_needs_the_fence():

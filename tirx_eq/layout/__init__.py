@@ -39,6 +39,7 @@ from .hardware import (
     SwizzleMode,
     mma_atom_layout,
     mma_atom_shape,
+    mma_padded_layout,
     mma_shared_layout,
     tcgen05_atom_layout,
     tmem_datapath_layout,
@@ -54,7 +55,7 @@ from .tile import Iter, TileLayout, default_layout
 __all__ = [
     "AXES", "Axis", "Bank", "ComposeLayout", "F", "Iter", "Layout", "OnAxis", "OpenLayout", "P", "R", "S", "Spec",
     "SwizzleLayout", "SwizzleMode", "TCol", "TLane", "TileLayout", "auto", "bx", "by", "bz", "cbx", "cby", "cbz",
-    "default_layout", "from_json", "is_open", "laneid", "m", "mma_atom_layout", "mma_atom_shape", "mma_shared_layout",
-    "tcgen05_atom_layout", "tid_in_wg", "tmem_datapath_layout", "tmem_mma_operand_layout", "tx", "warpid",
+    "default_layout", "from_json", "is_open", "laneid", "m", "mma_atom_layout", "mma_atom_shape", "mma_padded_layout",
+    "mma_shared_layout", "tcgen05_atom_layout", "tid_in_wg", "tmem_datapath_layout", "tmem_mma_operand_layout", "tx", "warpid",
     "wg_local_layout", "wgid", "wid_in_wg",
 ]  # fmt: skip

@@ -105,6 +105,30 @@ def mma_shared_layout(dtype: Any, swizzle_mode: Any, shape: Sequence[Any]) -> Co
     return ComposeLayout(swizzle_for(dtype, mode), tile)
 
 
+def mma_padded_layout(swizzle_mode: Any, shape: Sequence[Any]) -> ComposeLayout | TileLayout:
+    """The K-major shared-memory layout of 4-bit elements beside operands of 8 bits, of ``shape`` (…, rows, K).
+
+    As :func:`mma_shared_layout` of bytes, but 16 elements are packed in 8 of every 16 bytes (PTX ISA 9.7.16.10.4, packing
+    formats for ``kind::f8f6f4`` and ``kind::mxf8f6f4``); a tensor copy of ``.b4x16_p64`` makes such tiles.  A buffer with it
+    takes a byte for each element.  LayoutError names the extent at fault.
+    """
+    if len(shape) < 2:
+        raise LayoutError(f"mma_padded_layout needs at least (rows, K), got the shape {tuple(shape)}")
+    mode = SwizzleMode.of(swizzle_mode)
+    dims = [as_value(e, "an extent of the shape") for e in shape]
+    rows, depth = dims[-2], dims[-1]
+    _, span = mma_atom_shape("uint8", mode)
+    atoms = exact_div(depth, span)
+    if atoms is None:
+        raise LayoutError(f"mma_padded_layout: K = {depth} isn't a multiple of {span} elements (mode {mode.name})")
+    if isinstance(rows, int) and rows % 8 and atoms != 1:
+        raise LayoutError(f"mma_padded_layout: {rows} rows isn't a multiple of 8, and K = {depth} needs {atoms} atoms")
+    iters = [Iter(prod(dims[:-2]), mul(2 * depth, rows)), Iter(rows, 2 * span), Iter(atoms, mul(2 * span, rows))]
+    iters += [Iter(span // 16, 32), Iter(16, 1)]  # strides in elements, of which a byte has two
+    tile = TileLayout(tuple(i for i in iters if i.extent != 1))
+    return tile if mode is SwizzleMode.SWIZZLE_NONE else ComposeLayout(swizzle_for("float4_e2m1fn", mode), tile)
+
+
 # -- tensor memory ---------------------------------------------------------------------------------------------------
 
 

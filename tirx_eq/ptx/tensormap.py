@@ -10,20 +10,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tirx_eq.errors import PtxError, TirxError
 from tirx_eq.ptx.extents import Extent, from_json, resolved, to_json
 from tirx_eq.ptx.swizzle_modes import SWIZZLES
 
 
+Array = np.ndarray
+
+
 @dataclass(frozen=True)
 class TensorMapType:
-    """An element type.  ``code``: CUtensorMapDataType; ``bits``, ``shared_bits``: size in global and shared memory."""
+    """An element type.  ``code``: CUtensorMapDataType; ``bits``, ``shared_bits``: size in global and shared memory.
+
+    Where the two differ, 16 elements are packed in the first bytes of 16, and what follows them is undefined (PTX ISA
+    5.5.1.1, ``.b4x16_p64`` and ``.b6x16_p32``).
+    """
 
     name: str
     code: int
     bits: int
     shared_bits: int
     is_float: bool = False
+
+    @property
+    def padded(self) -> bool:
+        """Whether shared memory has gaps between groups of 16 elements."""
+        return self.shared_bits != self.bits
+
+    def place(self, element: Array) -> Array:
+        """Bits from the first element of a box in shared memory to others of them, before the swizzle."""
+        return element // 16 * 16 * self.shared_bits + element % 16 * self.bits
 
 
 #: Element types by the name this package uses for the data.
@@ -48,6 +66,14 @@ TYPES: dict[str, TensorMapType] = {
         TensorMapType("u6_align16", 15, 6, 8),
     )
 }
+
+#: Swizzles of types that pad (cuTensorMapEncodeTiled, ``swizzle``; the last of 6-bit elements is for stores only).
+PADDED_SWIZZLES = {
+    "u4_align16": ("none", "128B", "128B_ATOM_32B"), "u6_align16": ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B"),
+}  # fmt: skip
+#: Elements of a row of a box of such a type, and what its first coordinate and the array's rows are multiples of (PTX ISA
+#: 9.7.9.27.1.1).
+PADDED_ROW = 128
 
 #: Types without a code of their own and the one that moves their bits.
 CARRIERS = {"s8": "u8", "e4m3": "u8", "e5m2": "u8", "ue8m0": "u8", "ue4m3": "u8", "s16": "u16"}
@@ -111,15 +137,28 @@ class TensorMap:
     @property
     def alignment(self) -> int:
         """Alignment in bytes of the global address and the strides: 16, or 32 for some types and interleaves."""
-        return 32 if self.interleave == "32B" or self.type.name in ("u4_align16", "u6_align16") else 16
+        return 32 if self.interleave == "32B" or self.type.padded else 16
 
     @property
-    def box_bytes(self) -> int:
-        """Bytes of a full box in shared memory: what a copy adds to the transaction count, out of bounds or not."""
+    def box_elements(self) -> int:
+        """Elements of a full box."""
         elements = 1
         for extent, step in zip(self.box, self.element_strides):
             elements *= -(-extent // step)
-        return elements * self.type.shared_bits // 8
+        return elements
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that a full box takes in shared memory, gaps included."""
+        return self.box_elements * self.type.shared_bits // 8
+
+    @property
+    def transaction_bytes(self) -> int:
+        """What a copy adds to the transaction count of its barrier, out of bounds or not: the box's bytes in global memory.
+
+        Gaps don't count (CUTLASS, ``TmaTransactionBytes`` of padded elements; CuTe DSL, ``TensorMap.global_tx_bytes``).
+        """
+        return self.box_elements * self.type.bits // 8
 
     @property
     def inner_bytes(self) -> int:
@@ -182,8 +221,8 @@ class TensorMap:
             if not 0 <= stride < 1 << 40:
                 raise self._fail(f"stride {stride} bytes of dimension {axis} is outside 0..2^40-1")
         row = self.shape[0]
-        if self.type.name in ("u4_align16", "u6_align16") and isinstance(row, int) and row % 128:
-            raise self._fail(f"extent {row} of dimension 0 is not a multiple of 128, as {self.type.name} needs")
+        if self.type.padded and isinstance(row, int) and row % PADDED_ROW:
+            raise self._fail(f"extent {row} of dimension 0 is not a multiple of {PADDED_ROW}, as {self.type.name} needs")
         if self.type.name == "u4_align8" and isinstance(row, int) and row % 2:
             raise self._fail(f"extent {row} of dimension 0 is odd, {self.type.name} needs an even one")
         if self.oob_fill == "nan" and not self.type.is_float:
@@ -198,8 +237,11 @@ class TensorMap:
                 raise self._fail(f"element stride {step} of dimension {axis} is outside 1..8")
         if self.interleave == "none" and self.element_strides[0] != 1:
             raise self._fail(f"element stride {self.element_strides[0]} of dimension 0: it has to be 1")
-        if self.type.name in ("u4_align16", "u6_align16") and self.box[0] != 128:
-            raise self._fail(f"box extent {self.box[0]} of dimension 0 is not 128, as {self.type.name} needs")
+        if self.type.padded and self.box[0] != PADDED_ROW:
+            raise self._fail(f"box extent {self.box[0]} of dimension 0 is not {PADDED_ROW}, as {self.type.name} needs")
+        allowed = PADDED_SWIZZLES.get(self.type.name, tuple(MAP_SWIZZLES))
+        if self.swizzle not in allowed:
+            raise self._fail(f"{self.type.name} has swizzles {', '.join(allowed)}, not {self.swizzle}")
         if self.box[0] * self.type.shared_bits % 128:
             raise self._fail(
                 f"box row of {self.box[0]} * {self._size()} = {self.box[0] * self.type.shared_bits / 8:g} bytes "

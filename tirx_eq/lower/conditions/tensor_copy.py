@@ -13,7 +13,7 @@ from ...ir.index import Term, show
 from ...prove.validate import validate
 from ...ptx.swizzle_modes import SWIZZLES
 from ...ptx.target import target_has
-from ...ptx.tensormap import TensorMap
+from ...ptx.tensormap import CARRIERS, PADDED_ROW, TYPES, TensorMap
 from ..context import CallContext, Operand
 from ..intrinsics.language import constant
 from ..scope import new_scope
@@ -98,10 +98,15 @@ def tensor_map(c: CallContext, code: int) -> TensorMap | str:
 
 def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
     mode = next(m for m in SWIZZLES.values() if m.tensor_map_code == code)
-    source, _ = global_and_shared(c)
+    source, shared = global_and_shared(c)
     buffer = source.buffer
     if buffer.dtype not in MAP_TYPES:
         return f"tensor maps have no element type for {buffer.dtype}"
+    kind = TYPES[CARRIERS.get(MAP_TYPES[buffer.dtype], MAP_TYPES[buffer.dtype])]
+    if kind.bits == 4 and c.once(("padded", shared.name), lambda: _padded(c, shared)):
+        if shared is c.inputs[0]:
+            return f"'{shared.buffer.name}' has 8 bytes of padding after every 16 elements: such tiles are loaded only"
+        kind = TYPES["u4_align16"]
     shape = c.launch.host.shape(buffer)
     if not isinstance(buffer.elem_offset, IntImm):
         return f"where '{buffer.name}' begins is known only at run time"
@@ -116,16 +121,26 @@ def _tensor_map(c: CallContext, code: int) -> TensorMap | str:
         return f"rows of '{buffer.name}' begin within a byte"
     steps = tuple(_bytes(s, bits) for s in reversed(strides[:-1]))
     row = source.extents[-1]
-    box = (min(row, mode.span * 8 // bits) if mode.span else row, *reversed(source.extents[:-1]))
+    most = PADDED_ROW if kind.padded else mode.span * 8 // bits or row
+    box = (min(row, most), *reversed(source.extents[:-1]))
     if row % box[0]:
-        return f"rows of {row} elements are not a multiple of the swizzle's {box[0]}"
+        whose = "a padded box's" if kind.padded else "the swizzle's"
+        return f"rows of {row} elements are not a multiple of {whose} {box[0]}"
     try:
         return TensorMap(
-            buffer.name, MAP_TYPES[buffer.dtype], tuple(reversed(shape)), steps, box, mode.name,
+            buffer.name, kind.name if kind.padded else MAP_TYPES[buffer.dtype], tuple(reversed(shape)), steps, box, mode.name,
             offset=buffer.elem_offset.value * bits // 8, oob_fill=str(constant(c.call.config.get("oob")) or "zero"),
         )  # fmt: skip
     except PtxError as error:
         return error.message
+
+
+def _padded(c: CallContext, o: Operand) -> bool:
+    """Whether elements of 4 bits fill 8 of every 16 bytes only, as the tensor core wants them beside elements of 8 bits.
+
+    A tensor copy that pads (``.b4x16_p64``) makes such tiles (PTX ISA 5.5.1.1).
+    """
+    return bool((o.bit_places(c.lowest()) % 128 < 64).all()) and o.extents[-1] > 16
 
 
 def _bytes(stride: Term, bits: int) -> Term:
@@ -174,7 +189,7 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
     columns = source.extents[-1] // made.box[0]
     bit = shared.bit_places(c.lowest()).reshape(rows, columns, made.box[0])
     address, within = bit // 8 + shared.root.offset, bit % 8
-    box_bit = np.arange(rows * made.box[0]).reshape(rows, made.box[0]) * source.bits
+    box_bit = made.type.place(np.arange(rows * made.box[0]).reshape(rows, made.box[0]))
     box = box_bit // 8
     copies = []
     for k in range(columns):
@@ -205,7 +220,8 @@ def _boxes(c: CallContext, code: int) -> str | None:
     _, shared = global_and_shared(c)
     scope = c.scope_with()
     for copy in found:
-        unit = 16 if copy.map.type.bits < 8 else 1  # elements that are moved together (PTX ISA, packed tensor types)
+        # Elements that are moved together (PTX ISA 9.7.9.27.1.1).
+        unit = PADDED_ROW if copy.map.type.padded else 16 if copy.map.type.bits < 8 else 1
         if validate(("mod", c.term(const(copy.coords[0]), scope), unit), 0, scope.ranges).status != "equal":
             return f"a box may begin at an element along the last dimension that is not a multiple of {unit}"
         align = copy.map.shared_alignment

@@ -288,7 +288,7 @@ class Trace:
         extents = (box.map.box[0] // packed, *box.map.box[1:])
         place = int(self.points.of(at.offset)[issuer]) + at.root.offset
         element = np.arange(math.prod(extents))
-        linear: Any = place + element * size
+        linear: Any = place + box.map.type.place(element * packed) // 8
         shared = SWIZZLES[box.map.swizzle].apply(linear) - at.root.offset
         far = np.full(len(element), box.map.offset, dtype=np.int64)
         sizes = {v.name: int(p[issuer]) for v, p in self.points.by_var().items() if v in self.c.launch.host.ranges}

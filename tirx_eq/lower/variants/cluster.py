@@ -64,8 +64,8 @@ def receivers(c: CallContext) -> int:
 def price_load(c: CallContext, parameters: tuple[int, ...]) -> Price:
     """As a tensor load; what is read once is written into the shared memory of every receiver."""
     copies = planned_copies(c, parameters[0])
-    moved = sum(copy.map.box_bytes for copy in copies)
-    return Price(issue=4 * len(copies) + 1, wavefronts=moved / 128 * receivers(c), sectors=moved / 32)
+    written, read = (sum(n) for n in zip(*((copy.map.box_bytes, copy.map.transaction_bytes) for copy in copies)))
+    return Price(issue=4 * len(copies) + 1, wavefronts=written / 128 * receivers(c), sectors=read / 32)
 
 
 def at_peer(c: CallContext, memory: Memory) -> Memory:

@@ -121,8 +121,8 @@ def tensor_maps_of(c: CallContext, parameters: tuple[int, ...]) -> dict[Hashable
 def price_tensor_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
     """One instruction per box; the copy engine writes 128 bytes per cycle and moves whole sectors."""
     copies = planned_copies(c, parameters[0])
-    moved = sum(copy.map.box_bytes for copy in copies)
-    return Price(issue=4 * len(copies), wavefronts=moved / 128, sectors=moved / 32)
+    written, read = (sum(n) for n in zip(*((copy.map.box_bytes, copy.map.transaction_bytes) for copy in copies)))
+    return Price(issue=4 * len(copies), wavefronts=written / 128, sectors=read / 32)
 
 
 ASYNC_COPIES = (

@@ -29,6 +29,7 @@ def copy(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     if (shape == "64x128b") != spread.startswith("warpx2") or (shape == "32x128b") != (spread == "warpx4"):
         raise decoder.error(f".{shape} and .{spread} do not go together")
     narrow = next((p for p in instr.parts if p in ("b6x16_p32", "b4x16_p64")), "")
+    carried = {"b6x16_p32": 12, "b4x16_p64": 8}.get(narrow, 16)  # bytes of a chunk that count
     rows, width = CP_SHAPES[shape]
     address = decoder.address(instr.operands[0])
     descriptor = decoder.wide(instr.operands[1], "u64")
@@ -70,11 +71,12 @@ def copy(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 w.report("bounds", "the descriptor of tcgen05.cp leaves shared memory", row=row, fatal=True)
             for c in ctas:
                 flat = place - SHARED_BASE + c * w.smem_size
-                w.checker.async_access(w.shared_shadow, cells_of_chunks(w, flat.ravel()), who.cluster, who.view,
+                cells = w.shared_shadow.cells(flat.ravel(), carried).ravel() if narrow else cells_of_chunks(w, flat.ravel())
+                w.checker.async_access(w.shared_shadow, cells, who.cluster, who.view,
                                        (who.column, who.epoch), False, "tcgen05.cp", (who.column,))
                 raw = w.smem.reshape(-1, 16)[flat >> 4]
                 if narrow:
-                    raw = padded_bytes(raw, 6 if narrow == "b6x16_p32" else 4)
+                    raw = padded_bytes(raw, carried // 2)
                 words = np.ascontiguousarray(raw.reshape(rows, width)).view(np.uint32)
                 for source, to in pairs:
                     place_to = to[:, None], np.arange(column, column + columns)[None, :]

@@ -85,12 +85,17 @@ def groups(w: Wave) -> BulkGroups:
 
 # -- loads into shared memory -----------------------------------------------------------------------
 def deliver(w: Wave, cta: int, chunks: Array, payload: Array, barrier_flat: int, tx: int, view: Array, cluster: int,
-            what: str) -> None:
-    """Write 16-byte chunks at flat shared offsets and complete ``tx`` bytes on the barrier."""
+            what: str, carried: int = 16) -> None:
+    """Write 16-byte chunks at flat shared offsets and complete ``tx`` bytes on the barrier.
+
+    Of each chunk the first ``carried`` bytes have a value; the rest is undefined afterwards.
+    """
     barrier = mbarrier.find(w, barrier_flat, None)
     mbarrier.async_use(w, barrier, view, what)
     cells = cells_of_chunks(w, chunks)
     w.checker.async_access(w.shared_shadow, cells, cluster, view, (barrier.column, barrier.phase + 1), True, what)
+    if carried < 16:
+        w.shared_shadow.initialised[w.shared_shadow.cells(chunks + carried, 16 - carried).ravel()] = False
     w.smem.reshape(-1, 16)[chunks >> 4] = payload.reshape(-1, 16)
     mbarrier.signal(w, barrier, None, 0, -tx)
 

@@ -25,11 +25,13 @@ from tirx_eq.sim.transfers.copies import (
     targets_of_mask,
 )
 from tirx_eq.sim.transfers.maps import find_map
-from tirx_eq.sim.transfers.tensormap import TensorMap, gather_index, pixels, shared_offsets
+from tirx_eq.sim.transfers.tensormap import PADDED, UNITS, TensorMap, gather_index, pixels, shared_offsets
 from tirx_eq.sim.wave import AsyncOp, Group, Wave
 
 Array = np.ndarray
 
+#: In bytes that a copy leaves undefined.
+POISON = 0xA5
 #: Element types that cp.reduce.async.bulk.tensor combines (PTX ISA 9.7.9.27).
 REDUCIBLE = frozenset(("u32", "s32", "f16", "bf16", "f32", "u64", "s64"))
 
@@ -86,7 +88,10 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
         rows = 4 if gather else None
         if gather and tensor.box_shape[1] != 1:
             w.report("tensormap", "gather4 needs a box of one row", row=row, fatal=True)
-        total = tensor.row_bytes * tensor.rows(rows)
+        aligned_row(w, row, tensor, point)
+        total, carried = tensor.row_bytes * tensor.rows(rows), 16
+        if tensor.element_type in PADDED:
+            carried = UNITS[tensor.element_type][1]
         flat = flat_of(w, row, dst, total, 128, not local)
         bar_flat = flat_of(w, row, bar_at, 8, 8)
         home = flat // w.smem_size
@@ -105,6 +110,7 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             source = base + offsets[inside]
             check_global(w, source, what)
             payload = np.zeros(offsets.shape, np.uint8)
+            payload.reshape(-1, 16)[:, carried:] = POISON
             if tensor.oob_fill == "nan":
                 fill_nan(payload, tensor)
             payload[inside] = w.context.buffers.data[source]
@@ -121,7 +127,8 @@ def tensor_load(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                 if cells is not None:
                     w.checker.async_access(w.context.shadow, cells, cluster, view,
                                            (barrier.column, barrier.phase + 1), False, what)
-                deliver(w, cta, chunks + cta * w.smem_size, payload, bar_here, total, view, cluster, what)
+                deliver(w, cta, chunks + cta * w.smem_size, payload, bar_here, tensor.transaction_bytes(rows), view, cluster,
+                        what, carried)
         w.issue(("tma", next(w.context.serial)), AsyncOp(perform, instr, row, what))
     return run, ALU
 
@@ -136,6 +143,19 @@ def turn(chunks: Array, turned: Array) -> None:
     """Exchange the 8-byte halves of some 16-byte chunks."""
     if turned.any():
         chunks[turned] = np.roll(chunks[turned], 8, axis=1)
+
+
+def squeeze(chunks: Array) -> Array:
+    """16 bytes with an element of 6 bits in each -> the elements packed in 12 bytes, and 4 of no account (``.b6p2x16``)."""
+    fields = np.unpackbits(chunks, axis=1, bitorder="little").reshape(-1, 16, 8)[..., :6]
+    return np.pad(np.packbits(fields.reshape(-1, 96), axis=1, bitorder="little"), ((0, 0), (0, 4)))
+
+
+def aligned_row(w: Wave, row: int, tensor: TensorMap, point: tuple[int, ...]) -> None:
+    """Boxes of elements that are padded begin at multiples of 128 of them (PTX ISA 9.7.9.27.1.1)."""
+    if tensor.element_type in PADDED and point[0] % 128:
+        w.report("tensormap", f"a box of {tensor.element_type} begins at element {point[0]}, not a multiple of 128", row=row,
+                 fatal=True)
 
 
 def convert(payload: Array, kind: str) -> None:
@@ -178,6 +198,9 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
     def one(w: Wave, row: int, at: int, src: int, point: tuple[int, ...]) -> None:
         tensor, base = find_map(w, row, at, rank)
         same_mode(w, row, tensor, window)
+        aligned_row(w, row, tensor, point)
+        if tensor.element_type == "u4x16_align16" or (reduces and tensor.element_type in PADDED):
+            w.report("tensormap", f"there are only loads of {tensor.element_type}", row=row, fatal=True)
         count = 4 if scatter else None
         total = tensor.row_bytes * tensor.rows(count)
         flat = flat_of(w, row, src, total, 128, False)
@@ -191,7 +214,7 @@ def tensor_store(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
             w.checker.async_access(w.shared_shadow, cells_of_chunks(w, chunks), cluster, view, event, False, what)
             payload = w.smem.reshape(-1, 16)[chunks >> 4].copy()
             turn(payload, turned)
-            return payload
+            return squeeze(payload) if tensor.element_type == "u6x16_align16" else payload
 
         def write(payload: Array, event: tuple[int, int]) -> None:
             override = np.array([[y] for y in point[1:]], np.int64) if scatter else \

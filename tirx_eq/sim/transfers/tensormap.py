@@ -25,6 +25,9 @@ UNITS = {
 #: swizzle mode -> (span in bytes, function of the byte address)
 SPANS = {"none": 0, "32B": 32, "64B": 64, "128B": 128, "128B_atom32B": 128, "128B_atom32B_flip8B": 128,
          "128B_atom64B": 128}
+#: What pads has these swizzles only (cuTensorMapEncodeTiled, ``swizzle``), and coordinates that are multiples of 128.
+PADDED = {"u4x16_align16": ("none", "128B", "128B_atom32B"),
+          "u6x16_align16": ("none", "128B", "128B_atom32B", "128B_atom64B")}
 ALIASES = {"fp16": "f16", "float16": "f16", "float32": "f32", "bfloat16": "bf16", "uint8": "u8", "int8": "u8",
            "e4m3": "u8", "e5m2": "u8", "s8": "u8", "int32": "s32", "uint32": "u32"}
 
@@ -125,6 +128,8 @@ class TensorMap:
             raise refuse(f"the global address must be {align}-byte aligned")
         if self.element_type.endswith("align16") and (self.box_shape[0] != 128 or self.global_shape[0] % 128):
             raise refuse("packed 16-byte aligned types need box extent 128 and a global extent that is a multiple of 128")
+        if self.swizzle not in PADDED.get(self.element_type, SPANS):
+            raise refuse(f"{self.element_type} has no swizzle {self.swizzle}")
         inner = self.box_shape[0] * UNITS[self.element_type][2] // UNITS[self.element_type][0]
         if inner % 16:
             raise refuse(f"the box's innermost {inner} bytes are not a multiple of 16")
@@ -163,8 +168,17 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of the full box in shared memory: what a transaction counts."""
+        """Bytes of the full box in shared memory."""
         return self.row_bytes * self.rows()
+
+    def transaction_bytes(self, count: int | None = None) -> int:
+        """What a load of the box adds to the transaction count: its bytes in global memory, without padding.
+
+        So CUTLASS (``TmaTransactionBytes`` of unpacked elements), CuTe DSL (``TensorMap.global_tx_bytes``) and DeepGEMM
+        (``num_arrival_bytes``) count; the ISA says "bytes" only.
+        """
+        _, source, shared = UNITS[self.element_type]
+        return self.row_bytes * self.rows(count) * source // shared
 
 
 @lru_cache(maxsize=256)
