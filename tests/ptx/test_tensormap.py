@@ -11,7 +11,6 @@ from tirx_eq.errors import PtxError
 from tirx_eq.ptx.swizzle_modes import SWIZZLES
 from tirx_eq.ptx.tensormap import MAP_SWIZZLES, TYPES, TensorMap
 
-
 PADDED = {"dtype": "u4_align16", "shape": (256, 128), "strides": (128,), "box": (128, 8)}
 
 

@@ -16,7 +16,6 @@ from tirx_eq.errors import PtxError, TirxError
 from tirx_eq.ptx.extents import Extent, from_json, resolved, to_json
 from tirx_eq.ptx.swizzle_modes import SWIZZLES
 
-
 Array = np.ndarray
 
 
