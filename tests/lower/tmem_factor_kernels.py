@@ -48,7 +48,7 @@ def gemm(A: Tx.Buffer({a_image}, "{a_given}"), B: Tx.Buffer(({n}, {k}), "{b}"), 
     Tx.ptx.tcgen05.fence.after_thread_sync()
     tmem = Tx.decl_buffer(({m}, {n}), "{d}", scope="tmem", allocated_addr=tmem_addr[0], layout={d_layout})
     lanes = Tx.decl_buffer((128, {width}), "{d}", scope="tmem", allocated_addr=tmem_addr[0],
-                           layout=TileLayout(S[(128, {width}) : (1 @ TLane, 1 @ TCol)]))
+                           layout=TileLayout(S[(128, {width}) : (1 @ TLane, {d_step} @ TCol)]))
     A_t = Tx.decl_buffer(({m}, {k}), "{a}", scope="tmem", allocated_addr=tmem_addr[0] + 256, layout={a_layout})
     a_words = Tx.decl_buffer((128, {a_columns}), "int32", scope="tmem", allocated_addr=tmem_addr[0] + 256,
                              layout=TileLayout(S[(128, {a_columns}) : (1 @ TLane, 1 @ TCol)]))
@@ -143,6 +143,7 @@ class Product:
         """The kernel's source."""
         bits, width = dt.bits(self.a), self.n // self.blocks
         row = ((4, "32 @ TLane"), (16, "1 @ TLane")) if self.half_lanes else ((self.rows, "1 @ TLane"),)
+        d_step = 32 // dt.bits(self.d)  # an element of the accumulator has a column of its own
         factors, operands, f_columns = "", "", 8
         if self.sf:
             factors, f_columns = self._factors()
@@ -159,8 +160,8 @@ class Product:
             lanes=128 * self.group, width=width, f_columns=f_columns, a_columns=a_columns, factors=factors,
             a_image=(128 * self.group, a_columns) if self.a_in_tmem else (self.m, self.k),
             a_given="int32" if self.a_in_tmem else self.a,
-            d_layout=layout(*row, (self.blocks, f"{self.rows} @ TLane"), (width, "1 @ TCol")),
-            a_layout=layout(*row, (self.k, "1 @ TCol"), replica=(self.blocks, self.rows)),
+            d_layout=layout(*row, (self.blocks, f"{self.rows} @ TLane"), (width, f"{d_step} @ TCol")),
+            d_step=d_step, a_layout=layout(*row, (self.k, "1 @ TCol"), replica=(self.blocks, self.rows)),
             fill_shared="pass" if self.a_in_tmem else f"Tx.cta.copy(A_s[:, :], {own})",
             fill_tmem="\n    ".join(fill) or "pass", mask=", cta_mask=3" if self.group == 2 else "",
             sync="cluster_sync" if self.group == 2 else "cta_sync",

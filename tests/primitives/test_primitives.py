@@ -5,7 +5,6 @@ A share of the cells is checked in every run; with ``TIRX_EQ_ALL_CELLS=1`` all o
 
 from __future__ import annotations
 
-import os
 import zlib
 
 import pytest
@@ -13,12 +12,9 @@ import pytest
 from .cells import DTYPES, PRIMITIVES, SCOPES, Cell
 from .document import DOCUMENT, REFUSED, render
 from .reasons import REASONS
-from .run import execute
+from .run import ALL, SHARE, execute
 from .survey import groups, load, summary
 
-ALL = os.environ.get("TIRX_EQ_ALL_CELLS") == "1"
-#: One group of cells in so many is surveyed and executed in an ordinary run, every other run the same ones.
-SHARE = 12
 
 
 def chosen(primitive: str) -> list[tuple[Cell, ...]]:
