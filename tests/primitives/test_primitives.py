@@ -16,7 +16,6 @@ from .run import ALL, SHARE, execute
 from .survey import groups, load, summary
 
 
-
 def chosen(primitive: str) -> list[tuple[Cell, ...]]:
     """The groups of a primitive's cells that this run checks; the first lowered one among them."""
     every = groups(primitive)

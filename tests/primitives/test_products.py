@@ -32,7 +32,8 @@ def entries() -> list[Product]:
     """The entries of the table: dense and weight-stationary, block-scaled for one CTA and for two, A in either memory."""
     dense = [product(kind, a, b, d=d, stationary=s, a_in_tmem=t and not is_padded(kind, a))
              for (a, b, d), kind in KINDS.items() for s in (False, True) for t in (False, True)]  # fmt: skip
-    scaled = [product(kind, a, b, sf=sf, block=block, m=128 * group, n=64 * group, group=group, a_in_tmem=t and not is_padded(kind, a))
+    scaled = [product(kind, a, b, sf=sf, block=block, m=128 * group, n=64 * group, group=group,
+                      a_in_tmem=t and not is_padded(kind, a))
               for (a, b, sf, block), kind in SCALED_KINDS.items() for group in (1, 2) for t in (False, True)]  # fmt: skip
     return list(dict.fromkeys(dense + scaled))
 
