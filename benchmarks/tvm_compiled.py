@@ -36,8 +36,9 @@ BYTES, SHARED = 1 << 20, 200_000
 
 def trace(folder: Path, names: list[str], nvcc: bool) -> None:
     """One process for each kernel of the wheel."""
-    from tvm_kernels import every, stand_in_for_torch
+    from tvm_kernels import every, prepare, stand_in_for_torch
 
+    prepare()
     stand_in_for_torch()
     if len(names) == 1:
         _trace_one(folder, names[0], nvcc)

@@ -32,6 +32,7 @@ ELSEWHERE = {
     **dict.fromkeys(("atomic_add", "atomic_cas", "atom_scalar", "red_scalar"), "test_run_atomics"),
     **dict.fromkeys((f"iket_{n}" for n in ("mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token")),
                     "test_run_intrinsics"),
+    "wait_until": "test_run_real_kernels", "tensormap_encode_tiled": "test_run_real_kernels",
     "instruction": "test_tvm_instructions", "addr": "test_tvm_instructions",
 }  # fmt: skip
 #: What a call becomes that has no template.
@@ -39,6 +40,7 @@ OTHER = {
     **dict.fromkeys(ATOMICS, "red, atom"), **dict.fromkeys(PARITY_WAITS, "mbarrier.try_wait.parity in a loop"),
     "tirx.ptx.elect_sync": "elect.sync", "tirx.ptx.clc_query_cancel": "clusterlaunchcontrol.query_cancel",
     "tirx.cuda.thread_rank": "arithmetic on %tid", "tirx.ptx.instruction": "the instruction itself",
+    "tirx.cuda.wait_until": "ld.relaxed in a loop, ld.acquire", "tirx.tensormap_encode_tiled": "a tensor map among the parameters",
     "tirx.ptx.addr": "an offset in an address", "tirx.atomic_add": "red, atom",
 }  # fmt: skip
 #: Functions of scalars that the script offers beside them; what they become is in tirx_eq/lower/code/functions.py.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tirx_eq.cli.run import execute
 from tirx_eq.errors import LoweringError, PtxError, SimulationError, TirxError
 from tirx_eq.interp.run import interpret
+from tirx_eq.lower.code.widths import Widths
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.launch import Launch
 from tirx_eq.script import parse_source
@@ -267,7 +268,26 @@ def test_sums_and_products_may_wrap_around(index, n):
     assert not found.faults and found.arrays["C"].tolist() == [0] * 16 + [1] * 32 + [0] * 16
 
 
-def test_what_is_divided_may_not_wrap_around():
-    """A quotient of a number that is known modulo 2^64 is another number."""
-    with pytest.raises(LoweringError, match="beyond 64 bits"):
-        compile_function(kernel("C[(n * n) // 3] = 1", 'C: Tx.Buffer((64,), "int32"), n: Tx.int64'))
+def test_what_is_divided_is_computed_with_the_bits_of_its_type():
+    """A quotient of a number that is known modulo 2^64 is another number: the kernel must not overflow, and is told so."""
+    body = "t = Tx.thread_id([1])\nC[(n * n) // 3] = 1\nC[Tx.max(n * 3, 0) // 2] = 2"
+    func = kernel(body, 'C: Tx.Buffer((64,), "int32"), n: Tx.int64')
+    with pytest.warns(UserWarning, match="expressions of 64-bit integers may need more bits"):
+        made = compile_function(func)
+    for n in (0, 3, 13, -5):
+        found = made.simulate(np.zeros(64, np.int32), n)
+        assert not found.faults
+        want = np.zeros(64, np.int32)
+        want[n * n // 3] = 1
+        want[max(n * 3, 0) // 2] = 2
+        assert found.arrays["C"].tolist() == want.tolist()
+
+
+def test_widths_beyond_64_bits():
+    widths = Widths({"n": (-(1 << 63), (1 << 63) - 1), "m": (0, (1 << 64) - 1), "k": (0, 100)})
+    assert widths.bounds(("mul", "n", 3)) == (-(1 << 63), (1 << 63) - 1)
+    assert widths.bounds(("add", "m", "k")) == (0, (1 << 64) - 1)
+    assert widths.is_exact(("and", ("mul", "n", "n"), 63)) and not widths.is_exact(("div", ("mul", "n", "n"), 3))
+    assert widths.width(("min", ("add", "m", "k"), 7)) == 64 and len(widths.typed) == 1
+    with pytest.raises(LoweringError, match="beyond 64 bits, and signed and unsigned"):
+        widths.width(("min", ("add", "m", "n"), 7))

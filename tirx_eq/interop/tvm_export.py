@@ -16,6 +16,8 @@ from ..ir.stmt import FOR_KINDS
 from .tvm_instructions import INSTRUCTION, ORIGINAL
 from .tvm_reader import BIT_NODES, ITER_TYPES, SCOPE_BINDINGS, SCOPE_KINDS, pointer_type
 
+#: Operators of 0.27 whose attributes are a node of their own.
+_ATTRS = {"tirx.tensormap_encode_tiled": "tirx.TensorMapEncodeTiledAttr"}
 _BIT_KEYS = {f"tirx.{name}": node for node, name in BIT_NODES.items()}
 
 
@@ -155,7 +157,7 @@ def _write_call(w: Writer, c: ir.Call) -> Any:
         op = w.tvm.ir.Op.get(f"tirx.ptx.{c.args[0].value}")  # of other operands than an older operator of that name
         return w.call(w.prim("void"), op, w.write(c.args[2:]))
     ty = w.type(stored or pointer_type(c)) if c.dtype == "handle" else w.prim(c.dtype)
-    made = w.make("ir.DictAttrs", **w.write(attrs)) if attrs else None
+    made = w.make(_ATTRS.get(c.op.name, "ir.DictAttrs"), **w.write(attrs)) if attrs else None
     return w.call(ty, c.op.name, w.write(c.args), made, [w.type(t) for t in ty_args])
 
 

@@ -285,6 +285,7 @@ OTHER_OPERATORS = (
     "tirx.ptx.ld_mmio",
     "tirx.ptx.atom_scalar", "tirx.ptx.mma", "tirx.ptx.mma_legacy", "tirx.ptx.ldmatrix_legacy", "tirx.ptx.cp_async_raw",
     "tirx.ptx.map_shared_rank", "tirx.ptx.instruction", "tirx.ptx.addr", "tirx.cuda.ldg",
+    "tirx.cuda.wait_until",
     "tirx.cuda.sm100_2sm_leader_smem_addr",
     *(f"tirx.cuda.iket_{n}" for n in (
         "mark", "range_start", "range_end", "range_push", "range_pop", "sentinel_token", "official_event")),
@@ -294,6 +295,7 @@ OTHER_OPERATORS = (
         "lookup_param", "prefetch",
         "q_multiply_shift", "q_multiply_shift_per_axis", "atomic_add", "buffer_offset", "mma_fill", "mma_fill_legacy",
         "mma_store", "mma_store_legacy", "timer_init_cuda", "timer_start_cuda", "timer_end_cuda", "timer_finalize_cuda",
+        "tensormap_encode_tiled",
         "tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "tvm_context_id",
         "tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync", "tvm_store_matrix_sync",
         "tvm_global_barrier_kinit", "tvm_kernel_replace_point", "tvm_stack_make_array", "tvm_stack_make_shape",

@@ -11,6 +11,7 @@ from ..ir import dtype as dt
 from ..ir.index import Term, names, postorder
 from ..ir.node import fields
 from .code.shared import SHARED_RANGE, shared_address
+from .code.widths import Widths
 from .program import Block, Define, If, Instruction, Loop, Repeat, Store, Wait, operand_exprs, walk
 from .scope import new_scope
 from .sharing.threads import Launch
@@ -68,8 +69,14 @@ class Indices:
         terms = [t for t in terms if self._in_64_bits(t)]
         used = set().union(*(names(t) for t in terms)) if terms else set()
         ranges = {n: self.scope.ranges[n] for n in sorted(used)}
+        widths = Widths(self.scope.ranges)
+        wide = {n for n, (low, high) in ranges.items() if low < -(1 << 40) or high >= 1 << 40}
         for before, s in zip(terms, simplify_all(terms, ranges)):
-            self.table[before] = Simplified(before, s.expr, s.cost_in, s.cost, tuple(s.steps), str(s.validated_by))
+            after, cost = s.expr, s.cost
+            if wide and wide & names(before) and not widths.is_exact(after):
+                # 64 bits may overflow: then only what the kernel itself computes has the value that its types say.
+                after, cost = before, s.cost_in
+            self.table[before] = Simplified(before, after, s.cost_in, cost, tuple(s.steps), str(s.validated_by))
 
     def _in_64_bits(self, term: Term) -> bool:
         """Whether all variables and constants of a term are signed 64-bit integers: others stay as they are."""

@@ -17,7 +17,6 @@ from ..ptx.builder import Module, Param
 from ..ptx.launch import Grid
 from ..ptx.launch import Launch as LaunchData
 from ..ptx.target import find_target
-from ..ptx.tensormap import TensorMap
 from .candidates import Choice, choose
 from .checks.barriers import check_all_arrive, check_barriers
 from .checks.hazards import check_hazards
@@ -26,13 +25,16 @@ from .code.casts import ptx_type
 from .code.emit import Emitter
 from .indices import Indices
 from .intrinsics.language import constant
-from .program import Block, Box, Instruction, replace_calls, walk
+from .program import Block, replace_calls
 from .sharing.scratch import fits, place_scratch
 from .sharing.threads import Launch, find_launch
+from .stack import indexed_at_run_time
 from .stage_tmem import stage_tensor_memory
 from .statements import Lowerer
-from .storage import SHARED_ALIGN, plan
+from .storage import SHARED_ALIGN, Storage, plan
+from .tensor_maps import used_maps
 from .variants import OWN_SCRATCH, VARIANTS
+from .waits import expand_waits
 
 #: Config keys that mean something to the compiler whatever the variant.
 COMMON_CONFIG = frozenset(("dispatch",))
@@ -106,10 +108,8 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     _refuse_open(func)
     clock = _Clock()
     launch = find_launch(func)
-    func = stage_tensor_memory(func, launch)
-    storage = plan(func)
-    lowerer = Lowerer(func, launch, storage, target)
-    program = lowerer.run()
+    func = stage_tensor_memory(expand_waits(func), launch)
+    storage, lowerer, program = _lowered(func, launch, target)
     clock.lap("analysis")
     choices = choose(lowerer.contexts)
     clock.lap("choice")
@@ -128,22 +128,40 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     clock.lap("indices")
     calls = tuple(_prove(k, bodies[k.context.index], indices) for k in choices)
     clock.lap("equations")
-    notes = (*lowerer.notes, *(note for k in choices for note in _unread_config(k)))
-    for note in notes:
-        warnings.warn(note, stacklevel=3)
+    notes = [*lowerer.notes, *(note for k in choices for note in _unread_config(k))]
     module, host = Module(target), launch.host
-    maps = _tensor_maps(program)
+    maps = used_maps(program, storage, lowerer.tensor_maps)
     params = [*_params(func), *map(_scalar, host.extents), *(Param.tensor_map(name) for name in maps.values())]
     cluster = launch.cluster if launch.cluster != (1, 1, 1) else None
     kernel = module.kernel(func.name, params, launch.block, cluster)
     shared = kernel.dynamic_shared("smem", storage.shared_bytes, SHARED_ALIGN) if storage.shared_bytes else None
-    Emitter(kernel, indices, shared, (*func.params, *host.extents), maps).run(program)
+    emitter = Emitter(kernel, indices, shared, (*func.params, *host.extents), maps, lowerer.tensor_maps)
+    emitter.run(program)
+    if count := len(emitter.terms.widths.typed):
+        notes.append(f"{count} expressions of 64-bit integers may need more bits; they are computed with 64, as typed")
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
     text = module.text()
     clock.lap("ptx")
     data = kernel.launch(_grid(launch), {name: m for m, name in maps.items()})
     arrays = {b.name: (b.dtype, host.shape(b)) for b in func.buffer_map.values()}
     data = data.with_arrays(arrays, {v.name: place for v, place in host.extents.items()}, text)
-    return Kernel(func.name, target, text, data, calls, indices, clock.laps, notes)
+    return Kernel(func.name, target, text, data, calls, indices, clock.laps, tuple(notes))
+
+
+def _lowered(func: PrimFunc, launch: Launch, target: str) -> tuple[Storage, Lowerer, Block]:
+    """The program before its tile calls are chosen; register arrays that are indexed at run time are moved to memory."""
+    lowerer = Lowerer(func, launch, plan(func), target)
+    program = lowerer.run()
+    moved = indexed_at_run_time(program, lowerer.contexts, launch, lowerer.storage, lowerer.ranges)
+    if moved:
+        lowerer = Lowerer(func, launch, plan(func, stack=[root.name for root in moved]), target)
+        program = lowerer.run()
+        lowerer.notes += [
+            f"'{r.name}' ({r.size} bytes of each thread) is indexed at run time, so it is in local memory, not in registers"
+            for r in moved
+        ]
+    return lowerer.storage, lowerer, program
 
 
 def _grid(launch: Launch) -> Grid:
@@ -210,17 +228,6 @@ def _params(func: PrimFunc) -> Sequence[Param]:
         else:
             made.append(_scalar(var))
     return made
-
-
-def _tensor_maps(program: Block) -> dict[TensorMap, str]:
-    """The tensor maps that a program's copies use, each with the name of the parameter that brings it."""
-    names: dict[TensorMap, str] = {}
-    for node in walk(program):
-        for operand in node.operands if isinstance(node, Instruction) else ():
-            if isinstance(operand, Box) and operand.map not in names:
-                count = sum(m.tensor == operand.map.tensor for m in names)
-                names[operand.map] = f"{operand.map.tensor}_map" + (f"_{count}" if count else "")
-    return names
 
 
 def _scalar(var: Var) -> Param:

@@ -304,3 +304,23 @@ def operand_exprs(operand: Operand) -> Iterator[Expr]:
     elif isinstance(operand, tuple):
         for member in operand:
             yield from operand_exprs(member)
+
+
+def node_exprs(node: Node) -> Iterator[Expr]:
+    """The expressions in a node itself, not in its blocks."""
+    if isinstance(node, Instruction):
+        for operand in node.operands:
+            yield from operand_exprs(operand)
+    elif isinstance(node, Store):
+        yield from operand_exprs(node.memory)
+        if isinstance(node.value, Expr):
+            yield node.value
+    elif isinstance(node, Wait):
+        yield from operand_exprs(node.barrier)
+        yield node.parity.expr
+    elif isinstance(node, Define):
+        yield node.value
+    elif isinstance(node, (If, Repeat)) and isinstance(node.condition, Expr):
+        yield node.condition
+    elif isinstance(node, Loop):
+        yield from (node.start, node.stop, node.step)

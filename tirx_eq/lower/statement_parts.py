@@ -22,7 +22,7 @@ from ..ir import (
     post_order_visit,
 )  # fmt: skip
 from ..ir import dtype as dt
-from ..ir.index import names
+from ..ir.index import evaluate, names
 from ..ir.node import fields
 from .code.atomics import is_atomic
 from .scope import new_scope
@@ -52,6 +52,16 @@ def is_plain_index(e: Expr) -> bool:
         return False
     scope = new_scope()
     return all(isinstance(scope.sources[n], Var) for n in names(scope.term(e)))
+
+
+def constant_value(e: Expr) -> int | None:
+    """The value of an index expression that is made of constants alone."""
+    found: list[Any] = []
+    post_order_visit(e, lambda node: found.append(node) if isinstance(node, (Var, BufferLoad)) else None)
+    if found or dt.kind(e.dtype) not in ("int", "uint", "bool") or dt.lanes(e.dtype) != 1:
+        return None
+    term = new_scope().term(e)
+    return None if names(term) else evaluate(term, {})
 
 
 def uses(e: Expr, var: Var) -> bool:

@@ -81,7 +81,7 @@ from .program import (
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
 from .stage_registers import stage_registers
-from .statement_parts import always_loaded, is_plain_index, jumps, uses
+from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
 
@@ -234,8 +234,9 @@ class Lowerer(Placed):
 
     def if_then_else(self, s: IfThenElse, place: Place) -> list[Node]:
         condition = self.resolve(s.condition, place)
-        if isinstance(condition, IntImm):
-            taken = s.then_case if condition.value else s.else_case
+        known = condition.value if isinstance(condition, IntImm) else constant_value(condition)
+        if known is not None:
+            taken = s.then_case if known else s.else_case
             return list(self.block(taken, place)) if taken is not None else []
         branches: list[Block] = []
         ends: list[tuple[Active, Active]] = []

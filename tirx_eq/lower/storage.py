@@ -7,7 +7,7 @@ element offset plus what its layout says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,12 +29,14 @@ from ..ir import (
     Op,
     PrimFunc,
     StmtVisitor,
+    TensorMapType,
     Var,
     const,
 )  # fmt: skip
 from ..ir import dtype as dt
 
 SHARED_ALIGN = 1024  # bytes; the period of the 128-byte swizzle, anchored at absolute addresses (PTX ISA 9.7.16)
+TENSOR_MAP_BYTES = 128
 MAX_SHARED = 232448  # bytes a CTA may use on sm_100 (227 KB)
 
 
@@ -43,7 +45,9 @@ class Root:
     """One piece of storage.
 
     ``space``: ``global`` (a pointer parameter), ``shared``, ``cluster`` (shared memory of the CTA of the cluster whose rank
-    is ``address``), ``local`` (registers) or ``tmem`` (at ``address``).  ``offset`` is its byte offset in the CTA's shared
+    is ``address``), ``local`` (registers), ``stack`` (memory of each thread, for what is indexed at run time), ``param``
+    (the bytes of the tensor map that the variable ``address`` is) or ``tmem`` (at ``address``).
+    ``offset`` is its byte offset in the CTA's shared
     memory; ``size`` its bytes (per thread for ``local``, 0 if unknown); ``align`` the alignment of its start in bytes;
     ``word_bits`` the width of one register of a local root.  ``scratch`` marks shared memory that a lowering takes for
     itself: ``common`` to several calls, or one call's ``own``; it gets its place when the lowerings are chosen.
@@ -197,8 +201,8 @@ class _Collect(StmtVisitor):
         self.visit_children(value)
 
 
-def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
-    """Give every buffer of a kernel its storage.
+def plan(func: PrimFunc, limit: int | None = MAX_SHARED, stack: Collection[str] = ()) -> Storage:
+    """Give every buffer of a kernel its storage; local roots whose names are in ``stack`` are in memory of each thread.
 
     Shared memory is one dynamic block: the pool first (at offset 0, aligned to 1024 bytes), then other shared buffers.
     Raises LoweringError if it exceeds ``limit`` bytes (227 KB), a view reaches beyond its storage (with None as limit neither
@@ -231,7 +235,7 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
             storage.roots[buffer.data] = Root("shared", buffer.name, start, size, align)
         elif buffer.scope == "local":
             aliases = [buffer, *views.get(buffer.data, [])]
-            bits = 64 if any(dt.storage_bits(b.dtype) == 64 for b in aliases) else 32
+            bits = 64 if any(dt.storage_bits(b.dtype) >= 64 for b in aliases) else 32
             size = _bytes(buffer) if limit is not None else max(map(_bytes, aliases))
             storage.roots[buffer.data] = Root("local", buffer.name, size=size, word_bits=bits)
         elif buffer.scope == "tmem":
@@ -242,6 +246,8 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
         if buffer.data not in storage.roots:
             if buffer.scope == "tmem":
                 storage.roots[buffer.data] = _tmem_root(buffer, span)
+            elif buffer.scope == "param":
+                storage.roots[buffer.data] = _param_root(buffer, collect.pointer(buffer.data), span)
             else:
                 value = collect.pointer(buffer.data)
                 storage.roots[buffer.data] = _part_of(buffer, storage, value) or _cluster_root(buffer, storage, value, span)
@@ -250,6 +256,9 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED) -> Storage:
             _check_view(buffer, storage.roots[buffer.data], span)
     storage.shared_bytes = end
     _make_unique(storage)
+    for data, root in storage.roots.items():
+        if root.space == "local" and root.name in stack:
+            storage.roots[data] = replace(root, space="stack")
     if limit is not None and end > limit:
         beyond = [(b, s) for b, s in collect.allocated if _ends(storage.roots[b.data]) > limit]
         where, span = (f": '{beyond[0][0].name}' ends beyond", beyond[0][1]) if beyond else ("", None)
@@ -280,6 +289,18 @@ def _tmem_root(buffer: Buffer, span: Span | None) -> Root:
             span=span,
         )
     return Root("tmem", buffer.name, address=buffer.allocated_addr[0])
+
+
+def _param_root(buffer: Buffer, value: Expr | None, span: Span | None) -> Root:
+    """The bytes of a tensor map: what a view of scope ``param`` at its address has."""
+    while isinstance(value, Call) and value.op.name in ("tirx.reinterpret", "tirx.address_of"):
+        value = value.args[0]
+    if not isinstance(value, Var) or not isinstance(value.ty, TensorMapType):
+        raise LoweringError(
+            f"buffer '{buffer.name}' is in param memory, but not at the address of a tensor map",
+            hint="its data= is Tx.reinterpret('handle', Tx.address_of(tensor_map))", span=span,
+        )  # fmt: skip
+    return Root("param", buffer.name, size=TENSOR_MAP_BYTES, align=64, address=value)
 
 
 def remote_address(e: Expr | None) -> tuple[BufferLoad, Expr] | None:
@@ -343,7 +364,8 @@ def _bytes(buffer: Buffer) -> int:
 
 def _check_view(buffer: Buffer, root: Root, span: Span | None) -> None:
     """Raise LoweringError for a buffer that reaches beyond its storage."""
-    known = root.space in ("shared", "local") and root.size and buffer.const_shape() is not None and not buffer.strides
+    sized = root.space in ("shared", "local", "stack", "param") and root.size
+    known = sized and buffer.const_shape() is not None and not buffer.strides
     if known and _bytes(buffer) > root.size:
         raise LoweringError(
             f"buffer '{buffer.name}' reaches {_bytes(buffer)} bytes into '{root.name}', which has {root.size}", span=span

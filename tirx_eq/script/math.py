@@ -31,6 +31,8 @@ from ..ir import (
     Select,
     Shuffle,
     StringImm,
+    TensorMapType,
+    Var,
     arith,
     call,
     cast,
@@ -266,12 +268,14 @@ def node_builder(cls: type[Any]) -> Callable[[Any, Any], Expr]:
 
 
 def address_of(target: Any) -> Expr:
-    """The address of an element (of the first one, for a buffer)."""
+    """The address of an element (of the first one, for a buffer), or of a tensor map as a number."""
     if isinstance(target, Buffer):
         target = BufferLoad(target, tuple(IntImm("int32", 0) for _ in target.shape))
     value = as_expr(target)
+    if isinstance(value, Var) and isinstance(value.ty, TensorMapType):
+        return Call("uint64", Op.get("tirx.address_of"), (value,))
     if not isinstance(value, BufferLoad):
-        raise IRError(f"address_of needs an element of a buffer, got {type(value).__name__}")
+        raise IRError(f"address_of needs an element of a buffer, or a tensor map, got {type(value).__name__}")
     return Call("handle", Op.get("tirx.address_of"), (value,))
 
 
@@ -323,6 +327,24 @@ def call_args(op: str, dtype: Any, args: Any, attrs: dict[str, Any] | None = Non
     return Call(name, Op.get(op), values, attrs or {})
 
 
+def tensormap_encode_tiled(
+    *args: Any, descriptor_dtype: Any, rank: int, interleave: int = 0, swizzle: int = 0, l2_promotion: int = 0,
+    oob_fill: int = 0, force_cu_dtype: int = -1,
+) -> Expr:
+    """In the host part of a kernel: encode a tensor map.
+
+    ``args``: the map's variable and the array's ``data``, then extents (``rank``, innermost first), strides in bytes
+    (``rank - 1``), the box and the element strides (``rank`` each).  The options are the driver's numbers.
+    """
+    if not 1 <= rank <= 5 or len(args) != 4 * rank + 1:
+        raise IRError(f"tensormap_encode_tiled takes 4 * rank + 1 operands, of a rank from 1 to 5: got {len(args)} for {rank}")
+    options = {
+        "descriptor_dtype": dtype_name(descriptor_dtype), "rank": rank, "interleave": interleave, "swizzle": swizzle,
+        "l2_promotion": l2_promotion, "oob_fill": oob_fill, "force_cu_dtype": force_cu_dtype,
+    }  # fmt: skip
+    return call_args("tirx.tensormap_encode_tiled", "int32", args, options)
+
+
 def _operand(value: Any) -> Any:
     return value if isinstance(value, (tuple, Op)) else as_expr(value)
 
@@ -351,6 +373,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{n: _rounding(n) for n in _ROUND}, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "likely": likely,
     "call_intrin": call_intrin, "break_loop": partial(call, "tirx.break_loop", "void"),
     "continue_loop": partial(call, "tirx.continue_loop", "void"), "dp4a": dp4a,
+    "tensormap_encode_tiled": tensormap_encode_tiled,
 }  # fmt: skip
 for _name, _function in FUNCTIONS.items():
     if isinstance(_function, FunctionType) and _function.__module__ == __name__:

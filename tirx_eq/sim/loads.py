@@ -12,7 +12,7 @@ from tirx_eq.sim.arithmetic.alu import need
 from tirx_eq.sim.arithmetic.formats import to_bf16, to_f16, widen
 from tirx_eq.sim.clocks import join
 from tirx_eq.sim.isa import BITS, INTEGERS, entry
-from tirx_eq.sim.memory import GENERIC, LOCAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, STRONG, Shadow
+from tirx_eq.sim.memory import GENERIC, GLOBAL, LOCAL, OFFSET_MASK, PARAM, RANK_SHIFT, SHARED, STRONG, Shadow
 from tirx_eq.sim.program import ALU, DTYPES, Decoder, Reader, Run
 from tirx_eq.sim.text.syntax import Instr, Operand, Reg, Sink, Vec
 from tirx_eq.sim.wave import Group, Wave
@@ -76,8 +76,11 @@ def place(w: Wave, space: str, address: Array, rows: Array, size: int, align: in
 
 
 def locate(w: Wave, g: Group, space: str, address: Array, size: int, align: int) -> list[Place]:
-    """Where ``size`` bytes at each address lie; generic addresses may spread over several spaces."""
-    if space != "generic":
+    """Where ``size`` bytes at each address lie; generic addresses may spread over several spaces.
+
+    The window of kernel parameters lies within the global one (PTX ISA 6.4.1), so global accesses reach it too.
+    """
+    if space != "generic" and not (space == "global" and (address < GLOBAL).any() and (w.classify(address) == 3).any()):
         return [place(w, space, address, g.idx, size, align)]
     kinds = w.classify(address)
     found = []

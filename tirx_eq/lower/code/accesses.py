@@ -10,8 +10,8 @@ _WIDTHS = {suffix: width for table in (ACCESS, ACCESS_64) for width, (suffix, _)
 
 
 def state_space(space: str) -> str:
-    """The PTX state space of a root's space: its name, but for shared memory of any CTA of the cluster."""
-    return "shared::cluster" if space == "cluster" else space
+    """The PTX state space of a root's space: its name, but for shared memory of any CTA of the cluster and that of a thread."""
+    return {"cluster": "shared::cluster", "stack": "local"}.get(space, space)
 
 
 def access(verb: str, space: str, width: int, word_bits: int = 32) -> str:

@@ -43,6 +43,7 @@ from ..program import (
     Word,
 )  # fmt: skip
 from ..storage import Root
+from .accesses import state_space
 from .branches import shared_addresses
 from .loops import invariants, products
 from .partial import partly_written
@@ -50,6 +51,9 @@ from .shared import shared_address
 from .swizzled import swizzled
 from .terms import TermCode
 from .values import ValueCode
+
+#: Spaces of roots whose addresses have 64 bits.
+_WIDE = frozenset(("global", "stack", "param"))
 
 
 class Emitter:
@@ -61,16 +65,18 @@ class Emitter:
 
     def __init__(
         self, kernel: Kernel, indices: Indices, shared: Symbol | None, params: Collection[Var] = (),
-        maps: Mapping[TensorMap, str] | None = None,
+        maps: Mapping[TensorMap, str] | None = None, encoded: Mapping[Var, TensorMap] | None = None,
     ) -> None:
         self.k = kernel
         self.maps = maps or {}
+        self.encoded = encoded or {}
         self.params = params
         self.indices = indices
         self.shared = shared
         self.words: dict[Word, Reg] = {}
         self.temps: dict[Temp, Reg] = {}
         self.pointers: dict[str, Reg] = {}
+        self.stack: dict[str, Symbol] = {}
         self.loops: list[LoopFrame] = []
         self.terms = TermCode(kernel, indices.scope, self._opaque)
         self.values = ValueCode(self)
@@ -213,7 +219,7 @@ class Emitter:
         first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
         self._before_loop(node.body)
         counter = self.indices.scope.name(node.var)
-        grows = [(t, factor) for t, factor in products(node.body, self.indices, counter) if self.terms.width(t) == 32]
+        grows = [(t, factor) for t, factor in products(node.body, self.indices, counter) if self.terms.widths.width(t) == 32]
         running = [(t, factor, self._start(factor, start)) for t, factor in grows]
         with self.k.for_range(first, last, int(step.value)) as frame, self.scoped():  # type: ignore[arg-type]
             assert frame.index is not None
@@ -229,7 +235,7 @@ class Emitter:
     def _before_loop(self, body: Block) -> None:
         """Compute what is dear and the same in every round."""
         for term in invariants(body, self.indices, lambda name: self.terms.lookup_variable(name) is not None):
-            self.terms.value(term, 64 if self.terms.width(term) == 64 else 32)
+            self.terms.value(term, 64 if self.terms.widths.width(term) == 64 else 32)
 
     def _start(self, factor: int, start: Reg | Imm) -> Reg:
         """A register with a product of the counter as it is in the first round; rounds add to it."""
@@ -299,15 +305,23 @@ class Emitter:
 
     def _at_pointer(self, o: Pointer) -> Address:
         """The memory at an address that is a number; one that may wrap around is computed modulo its width."""
-        if o.bits == 64 or self.terms.reaches_beyond(self.indices.term(o.expr), 32):
+        if o.bits == 64 or self.terms.widths.reaches_beyond(self.indices.term(o.expr), 32):
             address = self.values.typed(Value(o.expr, f"b{o.bits}"))
             assert isinstance(address, Reg)
             return Address(address)
         return self.terms.address(self.indices.term(o.expr))
 
+    def map_of(self, var: Var) -> Reg:
+        """The address of the tensor map that a variable is: a parameter, or encoded by the function's host part."""
+        return self.tensor_map(self.map_name(var))
+
+    def map_name(self, var: Var) -> str:
+        """The parameter that brings the tensor map."""
+        return self.maps[self.encoded[var]] if var in self.encoded else var.name
+
     def _map_address(self, e: Expr) -> Reg:
-        if isinstance(e, Var) and e in self.params:
-            return self.tensor_map(e.name)
+        if isinstance(e, Var) and (e in self.params or e in self.encoded):
+            return self.map_of(e)
         found = self.values.typed(Value(e, "b64"))
         assert isinstance(found, Reg)
         return found
@@ -315,19 +329,18 @@ class Emitter:
     def number(self, m: Memory, bits: int) -> Reg:
         """The address of a place in memory: in the window of its space (32 bits, shared memory), or generic (64 bits)."""
         at = self.memory(m)
-        space = "global" if m.root.space == "global" else "shared"
-        wide = space == "global"
-        base = at.base if isinstance(at.base, Reg) else self.k.op("mov.b32", at.base)
+        space = m.root.space
+        wide = space in _WIDE
+        base = at.base if isinstance(at.base, Reg) else self.k.op(f"mov.b{64 if wide else 32}", at.base)
         if at.offset:
             base = self.k.op(f"add.s{64 if wide else 32}", base, at.offset)
         if wide:
             if bits == 32:
-                raise LoweringError(f"'{m.root.name}' is in global memory: its address has 64 bits")
-            return self.k.op("cvta.global.u64", base)
+                raise LoweringError(f"'{m.root.name}' is in {state_space(space)} memory: its address has 64 bits")
+            return self.k.op(f"cvta.{state_space(space)}.u64", base)
         if bits == 32:
             return base
-        window = "shared::cluster" if m.root.space == "cluster" else "shared"
-        return self.k.op(f"cvta.{window}.u64", self.k.op("cvt.u64.u32", base))
+        return self.k.op(f"cvta.{state_space(space)}.u64", self.k.op("cvt.u64.u32", base))
 
     def nodes(self, block: Block) -> None:
         """The nodes of an expression's own code: values of loads hold for all of them."""
@@ -375,7 +388,24 @@ class Emitter:
             return Address(base, constant + m.root.offset)
         if m.root.space == "global":
             return self.terms.wide_address(self.pointer(m.root), m.root.name, offset)
+        if m.root.space in ("stack", "param"):
+            symbol = self._symbol(m.root)
+            moving, constant = self.terms.split(offset)
+            if moving == 0:
+                return Address(symbol, constant)
+            start = ("start", m.root.name)
+            base = self.terms.lookup(start) or self.terms.keep(start, self.k.op("mov.b64", symbol))
+            return self.terms.wide_address(base, m.root.name, offset)
         raise LoweringError(f"'{m.root.name}' is in {m.root.space}, which has no addresses in memory")
+
+    def _symbol(self, root: Root) -> Symbol:
+        """What PTX calls an array of each thread, or a tensor map's bytes among the parameters."""
+        if root.space == "param":
+            assert isinstance(root.address, Var)
+            return self.k.symbols[self.map_name(root.address)]
+        if root.name not in self.stack:
+            self.stack[root.name] = self.k.local(f"array_{len(self.stack)}", root.size, 16)
+        return self.stack[root.name]
 
     def _own(self) -> str:
         """The name of the shared block's address, which has a register from here on."""

@@ -8,9 +8,9 @@ from typing import Any
 from ...errors import LoweringError
 from ...ir.index import Term, names
 from ...ir.index_ir import IndexScope
-from ...prove.table import Table
 from ...ptx.builder import Kernel
 from ...ptx.operands import Address, Imm, Not, Reg
+from .widths import Widths
 
 _COMPARE = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne"}
 _BOOLEAN = frozenset((*_COMPARE, "land", "lor", "lnot"))
@@ -29,7 +29,7 @@ class TermCode:
         self.opaque = opaque
         self._known: list[dict[Any, Reg]] = [{}]
         self._volatile: dict[Any, Reg] = {}
-        self._table = Table(scope.ranges)
+        self.widths = Widths(scope.ranges)
 
     # -- scopes ----------------------------------------------------------------------------------------------------
 
@@ -69,57 +69,6 @@ class TermCode:
                 return known[name]
         return None
 
-    # -- ranges and widths -----------------------------------------------------------------------------------------
-
-    def bounds(self, term: Term) -> tuple[int, int]:
-        return self._table.interval[self._table.add(term)]
-
-    def fits(self, term: Term, bits: int) -> bool:
-        """Whether ``value`` can compute the term exactly and give it in ``bits`` bits."""
-        low, high = self.bounds(term)
-        if bits == 32 and not (-(1 << 31) <= low and high < 1 << 32):
-            return False
-        low, high = self._reach(term)
-        return (-(1 << 63) <= low and high < 1 << 63) or (low >= 0 and high < 1 << 64)
-
-    def reaches_beyond(self, term: Term, bits: int) -> bool:
-        """Whether more than ``bits`` bits are needed to compute the term exactly."""
-        low, high = self._reach(term)
-        return not ((-(1 << (bits - 1)) <= low and high < 1 << (bits - 1)) or (low >= 0 and high < 1 << bits))
-
-    def _reach(self, term: Term) -> tuple[int, int]:
-        """The least and greatest of all intermediate values."""
-        low = high = 0
-        todo = [term]
-        while todo:
-            t = todo.pop()
-            a, b = self.bounds(t)
-            low, high = min(low, a), max(high, b)
-            if isinstance(t, tuple):
-                todo += t[1:]
-        return low, high
-
-    def width(self, term: Term) -> int:
-        """32 if every intermediate value fits a signed, or every one an unsigned, 32-bit integer; else 64.
-
-        Sums and products may wrap around on the way: the result is right modulo 2^64, and that is what addresses are.
-        """
-        low, high = self._reach(term)
-        if -(1 << 31) <= low and high < 1 << 31:
-            return 32
-        if low >= 0 and high < 1 << 32:
-            return 32
-        if self._is_exact_modulo(term):
-            return 64
-        raise LoweringError(f"an index expression reaches {low}..{high}, beyond 64 bits")
-
-    def _is_exact_modulo(self, term: Term) -> bool:
-        """Whether 64-bit arithmetic gives the term modulo 2^64: what isn't a sum or product must not overflow."""
-        if isinstance(term, tuple) and term[0] in ("add", "sub", "mul", "neg"):
-            return all(map(self._is_exact_modulo, term[1:]))
-        low, high = self._reach(term)
-        return (-(1 << 63) <= low and high < 1 << 63) or (low >= 0 and high < 1 << 64)
-
     def split(self, term: Term) -> tuple[Term, int]:
         """(moving part, constant) of a sum; the constant is what an address can carry as its offset."""
         if isinstance(term, int):
@@ -142,12 +91,12 @@ class TermCode:
         """The term's value in a register of ``bits`` bits, or as an immediate."""
         if isinstance(term, int):
             return Imm(term)
-        wide = max(bits, self.width(term))
+        wide = max(bits, self.widths.width(term))
         if wide > bits:
-            low, high = self.bounds(term)
+            low, high = self.widths.bounds(term)
             if not (-(1 << 31) <= low and high < 1 << 32):
                 raise LoweringError(f"a value in {low}..{high} doesn't fit {bits} bits")
-        register = self._materialise(term, max(32, self.width(term)))
+        register = self._materialise(term, max(32, self.widths.width(term)))
         have = 64 if register.type == "b64" else 32
         if have == bits:
             return register
@@ -155,13 +104,13 @@ class TermCode:
 
     def wrapped(self, term: Term, bits: int) -> Reg | Imm:
         """The value in ``bits`` bits, modulo 2^bits where nothing says that it fits."""
-        return self.value(term, bits) if self.fits(term, bits) else self.low_bits(term, bits)
+        return self.value(term, bits) if self.widths.fits(term, bits) else self.low_bits(term, bits)
 
     def low_bits(self, term: Term, bits: int) -> Reg:
         """The value modulo 2^bits, of a term that needn't fit."""
-        if not self._is_exact_modulo(term):
+        if not self.widths.is_exact_modulo(term):
             return self._convert(term, self._modular(term), bits)
-        return self._convert(term, self._materialise(term, self.width(term)), bits)
+        return self._convert(term, self._materialise(term, self.widths.width(term)), bits)
 
     def _modular(self, term: Term) -> Reg:
         """The value modulo 2^64: of sums, products and bits it depends on those of the operands alone."""
@@ -185,7 +134,7 @@ class TermCode:
         key = ("as", bits, term)
         found = self.lookup(key)
         if found is None:
-            sign = "u" if self.bounds(term)[0] >= 0 else "s"
+            sign = "u" if self.widths.bounds(term)[0] >= 0 else "s"
             opcode = f"cvt.{sign}64.{sign}32" if bits == 64 else "cvt.u32.u64"
             found = self.keep(key, self.k.op(opcode, register), self.is_volatile(term))
         return found
@@ -218,7 +167,7 @@ class TermCode:
         if op in _COMPARE:
             if all(self._is_bool(a) for a in args) and op in ("eq", "ne"):
                 return self._test_bools(op, args)
-            bits = max(self.width(a) for a in args)
+            bits = max(self.widths.width(a) for a in args)
             sign = self._sign(args, bits)
             if sign == "u" and not self._nonnegative(args):
                 sign, bits = "s", 64
@@ -227,7 +176,7 @@ class TermCode:
                 flipped = {"lt": "gt", "le": "ge"}.get(op, op)
                 return self.k.op(f"setp.{flipped}.{sign}{bits}", right, left)
             return self.k.op(f"setp.{op}.{sign}{bits}", left, right)
-        bits = self.width(term)
+        bits = self.widths.width(term)
         return self.k.op(f"setp.ne.s{bits}", self.value(term, bits), 0)
 
     def _test_bools(self, op: str, args: list[Term]) -> Reg | Not:
@@ -260,7 +209,7 @@ class TermCode:
             if register.type == "pred":
                 return self.k.op("selp.b32", 1, 0, register)
             if register.type == "b16":
-                return self.k.op("cvt.u32.u16" if self.bounds(term)[0] >= 0 else "cvt.s32.s16", register)
+                return self.k.op("cvt.u32.u16" if self.widths.bounds(term)[0] >= 0 else "cvt.s32.s16", register)
             return register
         assert isinstance(term, tuple)
         key = (term, bits)
@@ -295,7 +244,7 @@ class TermCode:
 
     def _sign(self, args: list[Term], bits: int) -> str:
         """The type in which all of these have their value: beyond half the range only the unsigned one."""
-        return "u" if any(self.bounds(a)[1] >= 1 << (bits - 1) for a in args) else "s"
+        return "u" if any(self.widths.bounds(a)[1] >= 1 << (bits - 1) for a in args) else "s"
 
     def _commuting(self, args: list[Term], bits: int) -> list[Reg | Imm]:
         return self._pair(args[::-1] if isinstance(args[0], int) else args, bits)
@@ -337,7 +286,7 @@ class TermCode:
         return self.k.op(f"shl.b{bits}", self._register(args[0], bits), self.value(args[1], 32))
 
     def _op_shr(self, term: Any, args: list[Term], bits: int) -> Reg:
-        sign = "u" if self.bounds(args[0])[0] >= 0 else "s"
+        sign = "u" if self.widths.bounds(args[0])[0] >= 0 else "s"
         return self.k.op(f"shr.{sign}{bits}", self._register(args[0], bits), self.value(args[1], 32))
 
     def _register(self, term: Term, bits: int) -> Reg:
@@ -385,7 +334,7 @@ class TermCode:
         return self.k.op(f"rem.{sign}{bits}", self._register(args[0], bits), self.value(args[1], bits))
 
     def _nonnegative(self, args: list[Term]) -> bool:
-        return all(self.bounds(a)[0] >= 0 for a in args)
+        return all(self.widths.bounds(a)[0] >= 0 for a in args)
 
     def _op_min(self, term: Any, args: list[Term], bits: int) -> Reg:
         return self.k.op(f"min.{self._sign(args, bits)}{bits}", *self._commuting(args, bits))
@@ -421,10 +370,10 @@ class TermCode:
         return Address(found, constant)
 
     def _widen_add(self, base: Reg, moving: Term) -> Reg:
-        if not self._is_exact_modulo(moving):
+        if not self.widths.is_exact_modulo(moving):
             return self.k.op("add.s64", base, self._modular(moving))
-        if self.width(moving) == 32:
-            sign = "u" if self.bounds(moving)[0] >= 0 else "s"
+        if self.widths.width(moving) == 32:
+            sign = "u" if self.widths.bounds(moving)[0] >= 0 else "s"
             if isinstance(moving, tuple) and moving[0] == "mul" and isinstance(moving[2], int) and 0 < moving[2] < 1 << 31:
                 factor = self.value(moving[1], 32)
                 return self.k.op(f"mad.wide.{sign}32", factor, moving[2], base)

@@ -37,7 +37,7 @@ from ..indices import is_index
 from ..intrinsics.build import arguments as named_arguments
 from ..intrinsics.build import is_lowered, lower_call
 from ..intrinsics.language import constant
-from ..intrinsics.places import Places, address_operand
+from ..intrinsics.places import Places, address_operand, is_tensor_map
 from ..program import Memory, Store, Temp, Value, Word
 from . import eight_bits
 from .accesses import state_space
@@ -81,9 +81,9 @@ class ValueCode:
                 return p if isinstance(p, Reg) else self.k.op("not.pred", p.reg)
             bits = 64 if dt.bits(e.dtype) == 64 else 32
             term = self.e.indices.term(e)
-            if type(e) in _MODULAR and self.e.terms.reaches_beyond(term, bits):
+            if type(e) in _MODULAR and self.e.terms.widths.reaches_beyond(term, bits):
                 return self._low_bits(e, bits)
-            if self.e.terms.fits(term, bits):
+            if self.e.terms.widths.fits(term, bits):
                 return self.e.terms.value(term, bits)
             # Integers are mathematical; what is stored, bound or cast is reduced to its dtype.
             return self._low_bits(e, bits) if type(e) in _MODULAR else self.e.terms.low_bits(term, bits)
@@ -239,6 +239,30 @@ class ValueCode:
             return self.k.op("setp.ne.s16", self._read_bits(memory, 8), 0)
         return self._read_bits(memory, dt.storage_bits(dtype))
 
+    def _joined(self, words: list[Reg]) -> Reg:
+        """One register (of 64 or 128 bits) of two or four."""
+        while len(words) > 1:
+            wide = f"mov.b{2 * int(words[0].type[1:])}"
+            words = [self.k.op(wide, Vec(pair)) for pair in zip(words[::2], words[1::2])]
+        return words[0]
+
+    def _part(self, words: list[Reg], value: Reg) -> None:
+        """The inverse: the registers ``words`` get the parts of a value."""
+        if len(words) == 4:
+            halves = [self.k.reg("b64"), self.k.reg("b64")]
+            self._part(halves, value)
+            for half, pair in zip(halves, (words[:2], words[2:])):
+                self._part(pair, half)
+        else:
+            self.k.emit(f"mov.b{value.type[1:]}", Vec(tuple(words)), value)
+
+    def _wide_number(self, number: Imm, bits: int) -> Reg:
+        """A constant in a register of 64 or 128 bits."""
+        if bits == 64:
+            return self.k.op("mov.b64", number)
+        low, high = int(number.value) & (1 << 64) - 1, int(number.value) >> 64 & (1 << 64) - 1
+        return self._joined([self.k.op("mov.b64", Imm(part, hex=True)) for part in (low, high)])
+
     def _read_bits(self, memory: Memory, bits: int) -> Reg:
         """A copy: the register may be overwritten while the value is still wanted."""
         word, shift = self._register_place(memory)
@@ -246,7 +270,7 @@ class ValueCode:
         if bits == whole:
             return self.k.op(f"mov.b{bits}", register)
         if bits > whole:
-            return self.k.op("mov.b64", Vec((register, self.e.word(Word(word.array, word.index + 1)))))
+            return self._joined([self.e.word(Word(word.array, word.index + n)) for n in range(bits // whole)])
         if whole == 64:
             low, high = self.k.reg("b32"), self.k.reg("b32")
             self.k.emit("mov.b64", Vec((low, high)), register)
@@ -273,7 +297,7 @@ class ValueCode:
             self._write_register(node.memory, value, bits)
             return
         if isinstance(value, Imm):
-            value = self.k.op(f"mov.b{max(32, bits)}", value)
+            value = self._wide_number(value, bits) if bits > 64 else self.k.op(f"mov.b{max(32, bits)}", value)
         self.k.emit(f"st.{state_space(root.space)}.b{bits}", self.e.memory(node.memory), value)
 
     def _write_register(self, memory: Memory, value: Reg | Imm, bits: int) -> None:
@@ -284,8 +308,10 @@ class ValueCode:
             return
         if bits > whole:
             if isinstance(value, Imm):
-                value = self.k.op("mov.b64", value)
-            self.k.emit("mov.b64", Vec((register, self.e.word(Word(word.array, word.index + 1)))), value)
+                value = self._wide_number(value, bits)
+            elif int(value.type[1:]) < bits:
+                value = self.fit(value, f"b{bits}", f"uint{bits}")
+            self._part([self.e.word(Word(word.array, word.index + n)) for n in range(bits // whole)], value)
             return
         if isinstance(value, Reg) and value.type == "b16":
             value = self.k.op("cvt.u32.u16", value)
@@ -387,6 +413,8 @@ class ValueCode:
             return self.k.op("setp.eq.s64", address, 0)
         if e.dtype == "handle" and isinstance(place := self._places().locate(e), Memory):
             return self.e.number(place, 64)
+        if name == "tirx.address_of" and is_tensor_map(e.args[0]):
+            return self.e.map_of(e.args[0])
         if (found := self._function(name.removeprefix("tirx."), e)) is not None:
             return found
         raise LoweringError(f"there is no PTX for the call of '{name}' ({e.dtype})", span=e.span)

@@ -90,8 +90,8 @@ def in_space(found: Memory | Expr, space: str) -> Operand:
     """
     kind = space.partition("::")[0]
     if isinstance(found, Memory):
-        have = found.root.space
-        if have == "local":
+        have = {"stack": "local"}.get(found.root.space, found.root.space)
+        if found.root.space == "local":
             raise LoweringError(f"'{found.root.name}' is held in registers, which have no address")
         if space == "":
             return Generic(found)

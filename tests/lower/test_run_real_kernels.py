@@ -1,0 +1,294 @@
+"""What kernels of real libraries do beside tile primitives: maps that the kernel writes, arrays indexed at run time, words
+of 128 bits, waits for global memory.  Compiled, assembled, executed, compared with numpy."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tirx_eq.errors import LoweringError, TirxError
+from tirx_eq.interp import interpret
+from tirx_eq.lower.kernel import compile_function
+from tirx_eq.script import parse_source
+
+from .kernels import HEADER, kernel
+
+RANDOM = np.random.default_rng(5)
+POLICIES = ("late", "early", "random")
+
+
+def host_kernel(host: str, body: str, params: str):
+    """A kernel with statements before the device's entry."""
+    lines = [*host.strip("\n").splitlines(), "Tx.device_entry()", *body.strip("\n").splitlines()]
+    text = "\n".join("    " + line for line in lines)
+    return parse_source(f"{HEADER}\n\n@Tx.prim_func\ndef k({params}):\n{text}\n", "k.py")["k"]
+
+
+# -- arrays that are indexed at run time -----------------------------------------------------------------------------
+
+ARRAYS = {
+    "read and written": (
+        "r[I[t] % 8] = r[(I[t] + 3) % 8] + Tx.float32(1.0)\nfor i in Tx.unroll(8):\n    C[t] = C[t] + r[i]"),
+    "a loop of as many rounds as data say": (
+        "for i in Tx.serial(I[t] % 8):\n    r[i] = r[i] * Tx.float32(2.0)\nC[t] = r[0] + r[I[t] % 8]"),
+    "halves of words": (
+        "h = Tx.decl_buffer((16,), 'float16', data=r.data, scope='local')\nh[I[t] % 16] = Tx.float16(1.5)\n"
+        "C[t] = Tx.Cast('float32', h[(I[t] + 2) % 16]) + r[I[t] % 8]"),
+    "where a branch says": (
+        "if I[t] > 50:\n    r[I[t] % 3] = Tx.float32(9.0)\nelse:\n    r[0] = Tx.float32(4.0)\nC[t] = r[0] + r[t % 8]"),
+    "written by an instruction": (
+        "Tx.call_intrin('void', 'tirx.ptx.instruction', 'ld', 'ld.global.f32', r[t % 8], Tx.address_of(A[63 - t, 1]), '')\n"
+        "C[t] = r[t % 8]"),
+    "counters and values": (
+        "n = Tx.alloc_local((4,), 'int32')\nfor i in Tx.unroll(4):\n    n[i] = 0\nfor i in Tx.serial(5):\n"
+        "    n[(I[t] + i * i) % 4] = n[(I[t] + i * i) % 4] + 1\nC[t] = r[n[0]] + Tx.Cast('float32', n[3])"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_indexed_at_run_time(name):
+    """They are in local memory, and the kernel says so."""
+    body = "t = Tx.thread_id([64])\nr = Tx.alloc_local((8,), 'float32')\nfor i in Tx.unroll(8):\n    r[i] = A[t, i]\n"
+    func = kernel(
+        body + ARRAYS[name], 'A: Tx.Buffer((64, 8), "float32"), I: Tx.Buffer((64,), "int32"), C: Tx.Buffer((64,), "float32")'
+    )
+    with pytest.warns(UserWarning, match="of each thread.* is indexed at run time"):
+        made = compile_function(func)
+    assert "st.local" in made.ptx and "ld.local" in made.ptx
+    made.assemble()
+    a = RANDOM.integers(0, 64, (64, 8)).astype(np.float32)
+    index, c = RANDOM.integers(0, 100, 64).astype(np.int32), np.zeros(64, np.float32)
+    found = made.simulate(a, index, c)
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["C"], interpret_or_self(func, name, a, index, c))
+
+
+def interpret_or_self(func, name, a, index, c):
+    """The interpreter's result; it doesn't know PTX instructions, so that one is written out."""
+    if name == "written by an instruction":
+        return a[::-1, 1]
+    return interpret(func, a, index, c)["C"]
+
+
+def test_arrays_of_known_elements_stay_in_registers():
+    """An index that only simplification makes a number counts as one."""
+    func = kernel(
+        "t = Tx.thread_id([32])\nr = Tx.alloc_local((4,), 'int32')\nfor i in Tx.unroll(4):\n    r[i] = A[t] + i\n"
+        "A[t] = r[(t * 8 + 2) % 4]", 'A: Tx.Buffer((32,), "int32")')  # fmt: skip
+    made = compile_function(func)
+    assert ".local" not in made.ptx and not made.warnings
+    assert made.simulate(np.arange(32, dtype=np.int32)).arrays["A"].tolist() == list(range(2, 34))
+
+
+def test_registers_of_tile_primitives_are_not_moved():
+    func = kernel(
+        "t = Tx.thread_id([32])\nr = Tx.alloc_local((4,), 'float32')\nTx.copy(r[:], A[t, :])\nA[t, 0] = r[t % 4]",
+        'A: Tx.Buffer((32, 4), "float32")')  # fmt: skip
+    with pytest.raises(LoweringError, match="an element of 'r' is chosen at run time, but it is held in registers"):
+        compile_function(func)
+
+
+# -- tensor maps -----------------------------------------------------------------------------------------------------
+
+ENCODE = {
+    "an operator": "Tx.evaluate(Tx.tensormap_encode_tiled(m, {at}, 64, 16, 128, 64, 8, 1, 1, descriptor_dtype='float16', "
+                   "rank=2, swizzle=3, l2_promotion=2))",
+    "a packed function": "Tx.call_intrin('int32', 'tirx.tvm_call_packed', 'runtime.cuTensorMapEncodeTiled', m, 'float16', 2, "
+                         "{at}, 64, 16, 128, 64, 8, 1, 1, 0, 3, 2, 0)",
+    "a packed function with the driver's type": "Tx.call_intrin('int32', 'tirx.tvm_call_packed', "
+        "'runtime.cuTensorMapEncodeTiled', m, 'float16', 2, {at}, 64, 16, 128, 64, 8, 1, 1, 0, 3, 2, 0, 6)",
+}  # fmt: skip
+MAP = "m: Tx.let[Tx.TensorMap()] = Tx.call_intrin('handle', 'tirx.tvm_stack_alloca', 'tensormap', 1)\n"
+MAP_PARAMS = 'A: Tx.Buffer((24, 64), "float16"), B: Tx.Buffer((8, 64), "float16"), W: Tx.Buffer((64,), "uint64")'
+#: One box of the map at {map} comes to shared memory, and goes to B as it was.
+FETCH = """
+S = Tx.alloc_shared([8, 64], "float16", layout=Tx.ComposeLayout(3, 3, 3, Tx.TileLayout(S[512:1])))
+bar = Tx.alloc_shared([1], "uint64")
+if t == 0:
+    Tx.ptx.mbarrier.init(Tx.address_of(bar[0]), 1)
+    Tx.call_intrin("void", "tirx.ptx.instruction", "fence", "fence.mbarrier_init.release.cluster", "")
+Tx.cuda.cta_sync()
+if t == 0:
+    Tx.ptx.mbarrier.arrive.expect_tx(Tx.address_of(bar[0]), 1024)
+    Tx.ptx.cp_async.bulk.tensor.g2s_cta(2, Tx.address_of(S[0, 0]), Tx.address_of(bar[0]), {map}, 1, "", 0, 8)
+Tx.ptx.mbarrier.try_wait(Tx.address_of(bar[0]), 0)
+for i in Tx.unroll(16):
+    B[(t + i * 32) // 64, (t + i * 32) % 64] = S[(t + i * 32) // 64, (t + i * 32) % 64]
+"""
+
+
+@pytest.mark.parametrize("name", ENCODE)
+@pytest.mark.parametrize("offset", [0, 512])
+def test_maps_of_the_host_part(name, offset):
+    """Encoded by either operator, at the array's begin or some bytes into it."""
+    at = f"Tx.handle_add_byte_offset(A.data, {offset})" if offset else "A.data"
+    body = "t = Tx.thread_id([32])" + FETCH.replace("{map}", "Tx.address_of(m)")
+    made = compile_function(host_kernel(MAP + ENCODE[name].replace("{at}", at), body, MAP_PARAMS))
+    made.assemble()
+    (given,) = [p.tensor_map for p in made.launch.params if p.tensor_map is not None]
+    assert given.offset == offset and given.swizzle == "128B" and given.l2_promotion == "128B"
+    a = RANDOM.standard_normal((24, 64)).astype(np.float16)
+    for policy in POLICIES:
+        found = made.simulate(a, np.zeros((8, 64), np.float16), np.zeros(64, np.uint64), policy=policy)
+        assert not found.faults
+        np.testing.assert_array_equal(found.arrays["B"], a[8 + offset // 128 : 16 + offset // 128])
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        (ENCODE["an operator"].replace("{at}", "m"), "a tensor map of what isn't a parameter's array"),
+        (ENCODE["an operator"].replace("{at}", "A.data").replace("swizzle=3", "swizzle=9"), "a tensor map whose swizzle is 9"),
+        (ENCODE["an operator"].replace("{at}", "A.data").replace("rank=2", "rank=3"), r"takes 4 \* rank \+ 1 operands"),
+        (ENCODE["an operator"].replace("{at}", "A.data").replace("64, 8, 1, 1", "64, 300, 1, 1"), "300"),
+        (ENCODE["a packed function"].replace("{at}", "A.data").replace("'float16'", "'bool'"), "isn't encoded as the driver"),
+    ],
+)
+def test_maps_that_the_driver_refuses(host, message):
+    body = "t = Tx.thread_id([32])" + FETCH.replace("{map}", "Tx.address_of(m)")
+    with pytest.raises(TirxError, match=message):
+        compile_function(host_kernel(MAP + host, body, MAP_PARAMS))
+
+
+WORDS = {
+    "loads through its address": """
+q = Tx.alloc_local((16,), "uint64")
+for i in Tx.unroll(4):
+    Tx.call_intrin("void", "tirx.ptx.instruction", "ld_vec256", "ld.global.v4.b64", q[4 * i], q[4 * i + 1], q[4 * i + 2],
+                   q[4 * i + 3], Tx.reinterpret("handle", Tx.address_of(m) + 32 * i), "")
+""",
+    "a view of its bytes": """
+q = Tx.decl_buffer((16,), "uint64", data=Tx.reinterpret("handle", Tx.address_of(m)),
+                   scope="param")
+""",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_maps_that_the_kernel_copies(name):
+    """A kernel copies a map to its workspace, changes where it begins, and fetches through the copy."""
+    copied = "\n".join("    " + line for line in WORDS[name].strip("\n").splitlines())
+    body = f"""
+t = Tx.thread_id([32])
+if t == 0:
+{copied}
+    for i in Tx.unroll(16):
+        W[i] = q[i]
+    Tx.call_intrin("void", "tirx.ptx.instruction", "tensormap_replace_address",
+                   "tensormap.replace.tile.global_address.global.b1024.b64", Tx.address_of(W[0]),
+                   Tx.reinterpret("uint64", Tx.address_of(A[8, 0])), "")
+    Tx.call_intrin("void", "tirx.ptx.instruction", "fence", "fence.proxy.tensormap::generic.release.gpu", "")
+    Tx.call_intrin("void", "tirx.ptx.instruction", "fence", "fence.proxy.tensormap::generic.acquire.gpu",
+                   Tx.reinterpret("handle", Tx.reinterpret("uint64", Tx.address_of(W[0]))), 128, "")
+""" + FETCH.replace("{map}", "Tx.address_of(W[0])")
+    made = compile_function(host_kernel(MAP + ENCODE["an operator"].replace("{at}", "A.data"), body, MAP_PARAMS))
+    made.assemble()
+    a = RANDOM.standard_normal((24, 64)).astype(np.float16)
+    for policy in POLICIES:
+        found = made.simulate(a, np.zeros((8, 64), np.float16), np.zeros(64, np.uint64), policy=policy)
+        assert not found.faults, found.faults
+        np.testing.assert_array_equal(found.arrays["B"], a[16:24])
+
+
+@pytest.mark.parametrize(("name", "read"), [*zip(WORDS, (r"mov.b64 %rd\d+, m;", r"ld.param.b64 %rd\d+, \[m\+120\]"))])
+def test_maps_among_the_parameters(name, read):
+    """A map that the caller encodes: its bytes are those of the parameter."""
+    body = f"t = Tx.thread_id([32]){WORDS[name]}for i in Tx.unroll(16):\n    W[i] = q[i]"
+    made = compile_function(kernel(body, 'm: Tx.TensorMap(), W: Tx.Buffer((16,), "uint64")'))
+    made.assemble()
+    assert re.search(read, made.ptx)
+
+
+def test_views_of_parameters_that_are_no_maps():
+    body = "v = Tx.decl_buffer((2,), 'uint64', data=Tx.reinterpret('handle', Tx.address_of(W[0])), scope='param')\nW[1] = v[0]"
+    with pytest.raises(LoweringError, match="is in param memory, but not at the address of a tensor map"):
+        compile_function(kernel(body, 'W: Tx.Buffer((16,), "uint64")'))
+
+
+# -- words of 128 bits, waits, constant conditions ------------------------------------------------------------------------
+
+
+def test_registers_of_128_bits():
+    body = """
+t = Tx.thread_id([64])
+w = Tx.alloc_local((2,), "uint128")
+h = Tx.decl_buffer((8,), "uint32", data=w.data, scope="local")
+Tx.call_intrin("void", "tirx.ptx.instruction", "ld", "ld.global.b128", w[1], Tx.address_of(A[t, 0]), "")
+w[0] = w[1]
+h[1] = h[1] + Tx.uint32(7)
+Tx.call_intrin("void", "tirx.ptx.instruction", "st", "st.global.b128", Tx.address_of(B[t, 0]), w[0], "")
+"""
+    made = compile_function(kernel(body, 'A: Tx.Buffer((64, 4), "uint32"), B: Tx.Buffer((64, 4), "uint32")'))
+    made.assemble()
+    a = RANDOM.integers(0, 1 << 32, (64, 4), dtype=np.uint32)
+    found = made.simulate(a, np.zeros_like(a))
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["B"], a + np.array([0, 7, 0, 0], np.uint32))
+
+
+@pytest.mark.parametrize("backoff", [0, 20])
+def test_waits_for_a_word_of_global_memory(backoff):
+    """The second CTA publishes, the first waits for it."""
+    body = f"""
+bx = Tx.cta_id([2])
+t = Tx.thread_id([32])
+seen = Tx.local_scalar("int32")
+if bx == 1:
+    A[t] = t * 3
+    Tx.cuda.warp_sync()
+    Tx.call_intrin("void", "tirx.ptx.instruction", "fence", "fence.acq_rel.gpu", "")
+    if t == 0:
+        Tx.call_intrin("void", "tirx.ptx.instruction", "red", "red.release.gpu.global.add.s32", Tx.address_of(N[0]), 5, "")
+else:
+    if t == 0:
+        Tx.call_intrin("void", "tirx.cuda.wait_until", seen, Tx.address_of(N[0]), seen >= 5, "gpu", "global", "b32", {backoff})
+        B[32] = seen
+    Tx.cuda.warp_sync()
+    B[t] = A[t] + 1
+"""
+    func = kernel(body, 'N: Tx.Buffer((1,), "int32"), A: Tx.Buffer((32,), "int32"), B: Tx.Buffer((33,), "int32")')
+    made = compile_function(func)
+    made.assemble()
+    assert ("nanosleep" in made.ptx) == bool(backoff)
+    for policy in POLICIES:
+        found = made.simulate(np.zeros(1, np.int32), np.zeros(32, np.int32), np.zeros(33, np.int32), policy=policy)
+        assert not found.faults, found.faults
+        assert found.arrays["B"].tolist() == [*range(1, 97, 3), 5]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ('A[0], Tx.address_of(N[0]), seen >= 5, "gpu", "global", "b32", 0', "reads into a scalar of the thread"),
+        ('seen, Tx.address_of(N[0]), seen >= 5, "gpu", "shared", "b32", 0', "waits in global memory .*, not in shared memory"),
+        ('seen, Tx.address_of(N[0]), seen >= 5, "gpu", "global", "b128", 0', "a word of type 'b128'"),
+    ],
+)
+def test_waits_that_are_none(args, message):
+    body = f'seen = Tx.local_scalar("int32")\nTx.call_intrin("void", "tirx.cuda.wait_until", {args})'
+    with pytest.raises(LoweringError, match=message):
+        compile_function(kernel(body, 'N: Tx.Buffer((1,), "int32"), A: Tx.Buffer((32,), "int32")'))
+
+
+def test_conditions_that_unrolling_makes_constant():
+    """The branch that nobody takes is no code, so what needs whole warps may stand in it."""
+    body = """
+t = Tx.thread_id([32])
+v = Tx.local_scalar("uint32")
+for i in Tx.unroll(3):
+    if i == 0:
+        v = Tx.reinterpret("uint32", A[t])
+    else:
+        Tx.call_intrin("void", "tirx.ptx.instruction", "shfl_sync", "shfl.sync.bfly.b32", v, v, Tx.uint32(1) << (i - 1),
+                       Tx.uint32(31), Tx.uint32(4294967295), "")
+        if (i & 2) == 0 and i > 1:
+            Tx.call_intrin("void", "tirx.ptx.instruction", "bar_warp_sync", "bar.sync", Tx.uint32(3), "")
+A[t] = Tx.reinterpret("int32", v)
+"""
+    made = compile_function(kernel(body, 'A: Tx.Buffer((32,), "int32")'))
+    made.assemble()
+    assert "setp" not in made.ptx and "bar.sync" not in made.ptx
+    found = made.simulate(np.arange(32, dtype=np.int32))
+    assert not found.faults and found.arrays["A"].tolist() == [i ^ 3 for i in range(32)]
