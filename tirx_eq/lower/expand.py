@@ -1,7 +1,7 @@
 """Composite tile primitives as the primitives that they are made of.
 
 ``compose_op`` is its parts in order; ``binary_reduce`` and ``unary_reduce`` are an element-wise primitive and a reduction of
-its result.  Between the two, threads that share a result in memory must see what the others wrote.
+its result.  Between parts, threads that share a result in memory must see what the others wrote.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import LoweringError
-from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, call, const
+from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, Var, call, const
 from ..ir.op import TILE_PREFIX
 from .sharing.threads import WARPGROUP, Launch
 
@@ -25,7 +25,7 @@ def expand(s: TilePrimitiveCall, launch: Launch) -> list[Stmt] | None:
     """
     name = s.op.short_name
     if name == "compose_op":
-        return list(s.args)
+        return _composed(s, launch)
     if name not in COMPOSITES:
         return None
     out, reduced = s.dsts
@@ -40,7 +40,21 @@ def expand(s: TilePrimitiveCall, launch: Launch) -> list[Stmt] | None:
             raise LoweringError(f"'{op.short_name}' takes no bias and scale", span=s.span)
         first = _call(s, op, out, s.operand("unary_input"), *((bias, scale) if affine else ()))
     second = _call(s, reduce_op, reduced, out, s.operand("reduce_axes"), False)
-    return [first, *_between(s, out.buffer.scope, launch), second]
+    return [first, *barrier_between(s, out.buffer.scope, launch), second]
+
+
+def _composed(s: TilePrimitiveCall, launch: Launch) -> list[Stmt]:
+    """The parts in their order; one that touches what another wrote in memory comes after a barrier."""
+    made: list[Stmt] = []
+    written: dict[Var, str] = {}
+    for part in s.args:
+        touched = [space for r in part.regions() if (space := written.get(r.buffer.data)) is not None]
+        if touched:
+            made += barrier_between(part, touched[0], launch)
+            written.clear()
+        written |= {r.buffer.data: r.buffer.scope for r in part.dsts if r.buffer.scope not in ("local", "tmem")}
+        made.append(part)
+    return made
 
 
 def _op(op: Any) -> Op:
@@ -51,8 +65,9 @@ def _call(s: TilePrimitiveCall, op: Op, *args: Any) -> TilePrimitiveCall:
     return replace(s, op=op, args=tuple(args), span=s.span)
 
 
-def _between(s: TilePrimitiveCall, space: str, launch: Launch) -> list[Stmt]:
-    """The barrier between the two parts, where threads share the intermediate result (in tensor memory each has its lane)."""
+def barrier_between(s: TilePrimitiveCall, space: str, launch: Launch) -> list[Stmt]:
+    """The barrier between two parts of a call, where threads share an intermediate result (in tensor memory each has its
+    lane)."""
     if space in ("local", "tmem") or s.scope.kind == "thread":
         return []
     if s.scope.kind == "warpgroup":

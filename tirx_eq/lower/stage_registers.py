@@ -8,7 +8,7 @@ their own.  Every layout that an operand of full extents has is tried, and the l
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from ..errors import LayoutError
@@ -71,7 +71,7 @@ def _in_layout_of(c: CallContext, lead: Operand) -> tuple[list[TilePrimitiveCall
             for data in made:
                 del c.storage.roots[data]
             return None
-        held = _registers(c, o, layout)
+        held = new_registers(c, o, o.extents, layout).full_region()
         made.append(held.buffer.data)
         regions[o.name] = held
         moved = (o.region, held) if o is c.outputs[0] else (held, o.region)
@@ -118,19 +118,18 @@ def _compact(iters: list[Iter]) -> tuple[Iter, ...]:
     return made or (Iter(1, 1),)
 
 
-def _registers(c: CallContext, o: Operand, layout: TileLayout) -> BufferRegion:
-    """New registers for the elements of an operand."""
+def new_registers(c: CallContext, o: Operand, shape: Sequence[int], layout: TileLayout) -> Buffer:
+    """A buffer of ``shape`` in new registers, of an operand's dtype."""
     used = {root.name for root in c.storage.roots.values()}
     count = 1
     while (name := f"{o.root.name}_moved_{count}") in used:
         count += 1
     data = Var(name, PointerType(PrimType(o.dtype), "local"))
-    buffer = Buffer(data, o.dtype, tuple(const(e) for e in o.extents), name=name, layout=layout, span=o.buffer.span)
     words = int(layout.storage().span("m"))  # type: ignore[arg-type]
     bits = max(32, dt.storage_bits(o.dtype))
     size = -(-words * dt.storage_bits(o.dtype) // bits) * bits // 8
     c.storage.roots[data] = Root("local", name, size=size, word_bits=bits)
-    return buffer.full_region()
+    return Buffer(data, o.dtype, tuple(const(e) for e in shape), name=name, layout=layout, span=o.buffer.span)
 
 
 def _cycles(c: CallContext, calls: list[TilePrimitiveCall]) -> float:

@@ -80,6 +80,7 @@ from .program import (
 )  # fmt: skip
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
+from .stage_copies import stage_copies
 from .stage_registers import stage_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
 
@@ -391,8 +392,9 @@ class Lowerer(Placed):
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,
         )
-        if (staged := stage_registers(context)) is not None:
-            return [node for part in staged for node in self.tile_call(part, place)]
+        if (staged := stage_copies(context) or stage_registers(context)) is not None:
+            pending, place.pending = place.pending, []
+            return [*pending, *(node for part in staged for node in self.block(part, place))]
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
 

@@ -105,10 +105,38 @@ def thread_expr(c: CallContext, threads: Array, values: Array) -> Expr | None:
     weights = [0 if p is None else int(values[p[1]]) - int(values[p[0]]) for p in pairs]
     first = int(threads[0])
     base = int(values[0]) - sum(w for b, w in enumerate(weights) if first >> b & 1)
-    if not np.array_equal(base + bits @ np.array(weights), values):
-        return None
     tid = c.launch.flat_tid() if c.launch.threads > 1 else const(0)
-    return digit_sum(tid, weights, c.launch.threads, base)
+    if np.array_equal(base + bits @ np.array(weights), values):
+        return digit_sum(tid, weights, c.launch.threads, base)
+    return _mixed_digits(tid, values) if np.array_equal(threads, np.arange(c.launch.threads)) else None
+
+
+def _mixed_digits(number: Expr, values: Array) -> Expr | None:
+    """``values[number]`` as a sum over digits of any extents (24 threads for a row, say), each with a weight; or None."""
+    total: Expr = const(int(values[0]))
+    step, rest = 1, values
+    while len(rest) > 1:
+        found = _lowest_digit(rest)
+        if found is None:
+            return None
+        extent, weight = found
+        if weight:
+            digit = number // step if step > 1 else number
+            total = total + (digit % extent if extent < len(rest) else digit) * weight
+        step, rest = step * extent, rest[::extent]
+    return total
+
+
+def _lowest_digit(values: Array) -> tuple[int, int] | None:
+    """(extent, weight) of the longest digit that counts along the values, the same in every group of ``extent``; or None."""
+    weight = int(values[1] - values[0])
+    for extent in range(len(values), 1, -1):
+        if len(values) % extent:
+            continue
+        groups = values.reshape(-1, extent)
+        if np.array_equal(groups, groups[:, :1] + np.arange(extent) * weight):
+            return extent, weight
+    return None
 
 
 @lru_cache(maxsize=256)
