@@ -106,7 +106,7 @@ def _shared_out(extent: int, copies: list[Iter]) -> list[Iter]:
     the rest is in registers."""
     mine = []
     for r in list(copies):
-        count = int(r.extent)  # type: ignore[call-overload]
+        count = int(r.extent)  # type: ignore[arg-type]
         if count > 1 and extent % count == 0:
             mine.append(r)
             copies.remove(r)
@@ -118,7 +118,7 @@ def _packed(digits: list[Iter]) -> tuple[Iter, ...]:
     """The digits with those in registers one after the other, in the order of their strides (new ones, of stride 0, lowest)."""
     made, step = list(digits), 1
     mine = [k for k, i in enumerate(digits) if not i.axis.is_thread()]
-    for k in sorted(mine, key=lambda k: (int(digits[k].stride), -k)):  # type: ignore[call-overload]
+    for k in sorted(mine, key=lambda k: (int(digits[k].stride), -k)):  # type: ignore[arg-type]
         made[k] = Iter(digits[k].extent, step)
-        step *= int(digits[k].extent)  # type: ignore[call-overload]
+        step *= int(digits[k].extent)  # type: ignore[arg-type]
     return tuple(made)
