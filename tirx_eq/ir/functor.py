@@ -17,7 +17,7 @@ from .buffer import Buffer, BufferRegion
 from .exec_scope import ScopeIdDef
 from .expr import CommReducer, Expr, Range, Var
 from .function import PrimFunc
-from .node import fields, is_node, replace
+from .node import is_node, replace
 from .stmt import Stmt
 from .tile import LambdaExpr, TilePrimitiveCall
 
@@ -40,6 +40,10 @@ OTHER_NODES: tuple[type, ...] = (Range, Buffer, BufferRegion, CommReducer, Scope
 # A Buffer is reached from its uses; its own fields (shape, offset, address) are visited where it is declared only,
 # else every access would visit them again.
 _DECLARATIONS = (_stmt.AllocBuffer, _stmt.DeclBuffer)
+
+
+#: types of fields that are no nodes and have none in them
+_ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 class _Functor:
@@ -82,8 +86,10 @@ class ExprVisitor(_Functor):
 
     def visit_children(self, value: Any) -> None:
         """Visit every field of a node."""
-        for _, child in fields(value):
-            self.visit(child)
+        for name in type(value).field_names:
+            child = getattr(value, name)
+            if type(child) not in _ATOMS:
+                self.visit(child)
 
     def visit_buffer(self, value: Buffer) -> None:
         """A use of a buffer; its fields are visited at its declaration (``visit_buffer_fields``)."""
@@ -129,7 +135,19 @@ class ExprMutator(_Functor):
         """The node with each field replaced by what visiting it gives."""
         if isinstance(value, Var):
             return value
-        return replace(value, **{name: self.visit(child) for name, child in fields(value)})
+        changes = self._changes(value)
+        return replace(value, **changes) if changes else value
+
+    def _changes(self, value: Any) -> dict[str, Any]:
+        """What visiting gives for those fields of a node that it changes."""
+        changes = {}
+        for name in type(value).field_names:
+            child = getattr(value, name)
+            if type(child) not in _ATOMS:
+                new = self.visit(child)
+                if new is not child:
+                    changes[name] = new
+        return changes
 
     def visit_buffer(self, value: Buffer) -> Buffer:
         """A use of a buffer; override to rename buffers consistently."""
@@ -146,9 +164,11 @@ class StmtMutator(ExprMutator):
         """The node with each field replaced; a body that goes leaves an empty sequence (an else branch leaves none)."""
         if isinstance(value, Var):
             return value
-        changes = {name: (child, self.visit(child)) for name, child in fields(value)}
-        gone = [n for n, (old, new) in changes.items() if new is None and isinstance(old, Stmt) and n != "else_case"]
-        return replace(value, **{n: _stmt.SeqStmt() if n in gone else new for n, (_, new) in changes.items()})
+        changes = self._changes(value)
+        for name, new in changes.items():
+            if new is None and name != "else_case" and isinstance(getattr(value, name), Stmt):
+                changes[name] = _stmt.SeqStmt()
+        return replace(value, **changes) if changes else value
 
     def visit_seq_stmt(self, value: _stmt.SeqStmt) -> Stmt:
         new = tuple(self.visit(s) for s in value.seq)
@@ -169,48 +189,79 @@ for _cls in (*EXPR_NODES, *STMT_NODES, *OTHER_NODES):
             setattr(_base, _name, lambda self, value: self.visit_children(value))
 
 
+#: class of a node -> the fields to go through; a buffer's are those of its declaration, a function's are gone through apart
+_CHILDREN: dict[type, tuple[str, ...]] = {
+    cls: () if cls in (Buffer, PrimFunc) else cls.field_names for cls in _HANDLERS  # type: ignore[attr-defined]
+}
+
+
 def post_order_visit(root: Any, action: Callable[[Any], None]) -> None:
-    """Call ``action`` on every node below ``root``, children first; a shared node once."""
+    """Call ``action`` on every node below ``root``, children first; a shared node once.
+
+    Goes where a :class:`StmtVisitor` goes that overrides nothing, without its dispatch: most passes over a kernel are this.
+    """
     seen: set[int] = set()
+    children = _CHILDREN
 
-    class Walk(StmtVisitor):
-        def visit(self, value: Any) -> None:
+    def walk(value: Any) -> None:
+        names = children.get(type(value))
+        if names is None:
+            if isinstance(value, (tuple, dict)):
+                for v in value.values() if isinstance(value, dict) else value:
+                    if type(v) not in _ATOMS:
+                        walk(v)
+                return
             if not is_node(value):
-                if isinstance(value, (tuple, dict)):
-                    super().visit(value)
                 return
-            if id(value) in seen:
-                return
-            seen.add(id(value))
-            super().visit(value)
-            action(value)
+            names = ()
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        for name in names:
+            child = getattr(value, name)
+            if type(child) not in _ATOMS:
+                walk(child)
+        if isinstance(value, _DECLARATIONS):
+            declared(value.buffer)
+        elif isinstance(value, PrimFunc):
+            walk(value.params)
+            for buffer in value.buffer_map.values():
+                walk(buffer)
+                declared(buffer)
+            walk(value.body)
+        action(value)
 
-        __call__ = visit
+    def declared(buffer: Buffer) -> None:
+        for child in (buffer.shape, buffer.strides, buffer.elem_offset, buffer.allocated_addr):
+            walk(child)
 
-    Walk().visit(root)
+    walk(root)
+
+
+class _Substitute(StmtMutator):
+    def __init__(self, mapping: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
+        self.mapping = mapping
+        self.buffers = buffers
+        self.done: dict[int, tuple[Any, Any]] = {}
+
+    def visit(self, value: Any) -> Any:
+        """Each shared expression is rebuilt once, so what was shared stays shared."""
+        if not isinstance(value, Expr):
+            return super().visit(value)
+        known = self.done.get(id(value))
+        if known is None:
+            known = self.done[id(value)] = value, super().visit(value)
+        return known[1]
+
+    __call__ = visit
+
+    def visit_var(self, value: Var) -> Expr:
+        return self.mapping.get(value, value)
+
+    def visit_buffer(self, value: Buffer) -> Buffer:
+        return self.buffers.get(value, value)
 
 
 def substitute(root: Any, mapping: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> Any:
     """``root`` with variables (and buffers, where given) replaced."""
-
-    class Substitute(StmtMutator):
-        def __init__(self) -> None:
-            self.done: dict[int, tuple[Any, Any]] = {}
-
-        def visit(self, value: Any) -> Any:
-            """Each shared expression is rebuilt once, so what was shared stays shared."""
-            if not isinstance(value, Expr):
-                return super().visit(value)
-            if id(value) not in self.done:
-                self.done[id(value)] = value, super().visit(value)
-            return self.done[id(value)][1]
-
-        __call__ = visit
-
-        def visit_var(self, value: Var) -> Expr:
-            return mapping.get(value, value)
-
-        def visit_buffer(self, value: Buffer) -> Buffer:
-            return (buffers or {}).get(value, value)
-
-    return Substitute().visit(root)
+    return _Substitute(mapping, buffers or {}).visit(root) if mapping or buffers else root

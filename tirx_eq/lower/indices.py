@@ -43,6 +43,7 @@ class Indices:
         self.storage = storage
         self._terms: dict[int, tuple[Expr, Term]] = {}
         self._names: dict[int, tuple[Term, tuple[str, ...]]] = {}
+        self._parts: dict[int, tuple[Expr, tuple[Expr, ...]]] = {}
         self.scope = new_scope()
         launch.declare(self.scope)
         self.scope.name(shared_address(), SHARED_RANGE)
@@ -56,7 +57,7 @@ class Indices:
                 self.scope.name(node.var, node.bounds)
         terms: dict[Term, None] = {}
         for e in self.roots(program):
-            terms[self._read(e)] = None
+            terms[self.read(e)] = None
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
 
@@ -88,10 +89,10 @@ class Indices:
 
     def term(self, e: Expr) -> Term:
         """The simplified term of an index expression."""
-        before = self._read(e)
+        before = self.read(e)
         return before if before not in self.table else self.table[before].after
 
-    def _read(self, e: Expr) -> Term:
+    def read(self, e: Expr) -> Term:
         """The expression as a term, made once (the expression is kept, since it is known by its id)."""
         if id(e) not in self._terms:
             self._terms[id(e)] = e, self.scope.term(e)
@@ -130,14 +131,22 @@ class Indices:
             elif isinstance(node, Repeat) and node.condition is not None:
                 yield from self.index_parts(node.condition)
 
-    def index_parts(self, e: Expr) -> Iterator[Expr]:
-        """The largest index expressions in ``e``, and those that loads and calls inside them need."""
+    def index_parts(self, e: Expr) -> tuple[Expr, ...]:
+        """The largest index expressions in ``e``, and those that loads and calls inside them need; gathered once."""
+        known = self._parts.get(id(e))
+        if known is None:
+            parts = {id(part): part for part in self._gather(e)}
+            known = self._parts[id(e)] = e, tuple(parts.values())
+        return known[1]
+
+    def _gather(self, e: Expr) -> Iterator[Expr]:
         if isinstance(e, BufferLoad):
             if is_index(e):
                 yield e
-            yield from self.index_parts(self.storage.byte_offset(e.buffer, e.indices))
-        elif is_index(e):
-            term = self._read(e)
+            yield from self.index_parts(self.storage.offset_of(e))
+            return
+        if is_index(e):
+            term = self.read(e)
             sources = [self.scope.sources[n] for n in self.names_in(term)]
             yield e
             if sources != [e]:
@@ -147,7 +156,7 @@ class Indices:
         if not isinstance(e, Var):
             for _, child in fields(e):
                 for member in child if isinstance(child, tuple) else (child,):
-                    if isinstance(member, Expr) and not isinstance(e, BufferLoad):
+                    if isinstance(member, Expr):
                         yield from self.index_parts(member)
 
 

@@ -164,7 +164,7 @@ class Placed:
             if root.space != "shared":
                 raise LoweringError(f"'{root.name}' is in {root.space} memory, so no other CTA has a part of it")
             root = self._reached(at_rank(root, rank), place)
-        return Memory(root, self.resolve(self.storage.byte_offset(load.buffer, load.indices), place))
+        return Memory(root, self.resolve(self.storage.offset_of(load), place))
 
     def _reached(self, root: Root, place: Place) -> Root:
         """A cluster root with its rank resolved, which must not certainly lie outside of the cluster."""

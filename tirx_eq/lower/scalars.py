@@ -139,14 +139,8 @@ class Scalars:
     def written(self, s: Stmt) -> frozenset[Var]:
         """The scalars that ``s`` may store."""
         if id(s) not in self._written:
-            found: set[Var] = set()
-
-            def look(node: Any) -> None:
-                if isinstance(node, BufferStore) and node.buffer.data in self.tracked:
-                    found.add(node.buffer.data)
-
-            post_order_visit(s, look)
-            self._written[id(s)] = frozenset(found)
+            own = {s.buffer.data} if isinstance(s, BufferStore) and s.buffer.data in self.tracked else set()
+            self._written[id(s)] = frozenset(own.union(*map(self.written, inner_statements(s))))
         return self._written[id(s)]
 
     def leaves_apart(self, body: Stmt, active: Active) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..ir.index import Term
+from ..ir.index import Term, names
 from ..ir.index_ir import IndexScope
 from ..prove.table import Table
 
 
 def bounds(term: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
     """An interval that encloses the term over the ranges."""
-    table = Table(ranges)
+    table = Table({n: ranges[n] for n in names(term) if n in ranges})
     return table.interval[table.add(term)]
 
 

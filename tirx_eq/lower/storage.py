@@ -70,6 +70,7 @@ class Storage:
     roots: dict[Var, Root] = field(default_factory=dict)
     shared_bytes: int = 0
     barriers: frozenset[int] = frozenset()
+    _offsets: dict[int, tuple[BufferLoad, Expr]] = field(default_factory=dict, repr=False, compare=False)
 
     def root(self, buffer: Buffer) -> Root:
         found = self.roots.get(buffer.data)
@@ -89,6 +90,12 @@ class Storage:
         elements = places.get("m", const(0)) + buffer.elem_offset
         bits = dt.storage_bits(buffer.dtype)
         return elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8
+
+    def offset_of(self, load: BufferLoad) -> Expr:
+        """Bytes from the root's start to what is loaded: one expression for each load (kept, since it is known by its id)."""
+        if id(load) not in self._offsets:
+            self._offsets[id(load)] = load, self.byte_offset(load.buffer, load.indices)
+        return self._offsets[id(load)][1]
 
 
 def place(buffer: Buffer, coords: Sequence[Any]) -> dict[str, Expr]:
@@ -329,7 +336,7 @@ def _part_of(buffer: Buffer, storage: Storage, value: Expr | None) -> Root | Non
         return None
     load = value.args[0]
     root = storage.roots.get(load.buffer.data)
-    offset = storage.byte_offset(load.buffer, load.indices)
+    offset = storage.offset_of(load)
     if root is None or root.space != "shared" or not isinstance(offset, IntImm):
         return None
     align = math.gcd(root.align, offset.value) if offset.value else root.align
@@ -349,7 +356,7 @@ def _cluster_root(buffer: Buffer, storage: Storage, value: Expr | None, span: Sp
     root = storage.root(element.buffer)
     if root.space != "shared":
         raise LoweringError(f"buffer '{buffer.name}' is remote, but '{root.name}' is not in shared memory", span=span)
-    offset = storage.byte_offset(element.buffer, element.indices)
+    offset = storage.offset_of(element)
     if not isinstance(offset, IntImm):
         raise LoweringError(f"where the remote buffer '{buffer.name}' begins must be constant", span=span)
     return replace(at_rank(root, rank, offset.value), name=buffer.name)

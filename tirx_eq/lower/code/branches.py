@@ -55,7 +55,7 @@ def _loads(e: Expr, indices: Indices) -> list[Memory]:
 
     def look(part: object) -> None:
         if isinstance(part, BufferLoad) and (root := indices.storage.root(part.buffer)).space == "global":
-            found.append(Memory(root, indices.storage.byte_offset(part.buffer, part.indices)))
+            found.append(Memory(root, indices.storage.offset_of(part)))
 
     post_order_visit(e, look)
     return found

@@ -142,7 +142,7 @@ class ValueCode:
 
     def _is_opaque(self, e: Expr) -> bool:
         """Whether index arithmetic sees the expression as a variable of its own."""
-        return isinstance(self.e.indices.scope.term(e), str) and not type(e).__name__ == "Var"
+        return isinstance(self.e.indices.read(e), str) and not type(e).__name__ == "Var"
 
     def _float(self, e: FloatImm) -> Reg | Imm:
         if e.dtype in ("float32", "float64"):
@@ -210,7 +210,7 @@ class ValueCode:
 
     def load(self, e: BufferLoad) -> Reg:
         root = self.e.indices.storage.root(e.buffer)
-        memory = Memory(root, self.e.indices.storage.byte_offset(e.buffer, e.indices))
+        memory = Memory(root, self.e.indices.storage.offset_of(e))
         if root.space == "local":
             return self._read_register(memory, e.dtype)
         kind = "u8" if dt.kind(e.dtype) == "bool" else f"b{dt.storage_bits(e.dtype)}"
@@ -349,7 +349,7 @@ class ValueCode:
         if load is None:
             raise LoweringError("the handle of a cancelled launch must be the address of a shared element", span=e.span)
         storage = self.e.indices.storage
-        memory = Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices))
+        memory = Memory(storage.root(load.buffer), storage.offset_of(load))
         response, granted, first = self.k.reg("b128"), self.k.reg("pred"), self.k.reg("b32")
         order = "acquire.cta." if constant(named_arguments(e)["use_ld_acquire"]) else ""
         self.k.emit(f"ld.{order}shared.b128", response, self.e.memory(memory))
@@ -364,7 +364,7 @@ class ValueCode:
     def _places(self) -> Places:
         storage = self.e.indices.storage
         return Places(
-            lambda load: Memory(storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices)), storage.roots.get
+            lambda load: Memory(storage.root(load.buffer), storage.offset_of(load)), storage.roots.get
         )
 
     def intrinsic(self, e: Call) -> Reg:

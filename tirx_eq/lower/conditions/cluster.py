@@ -38,7 +38,7 @@ def barrier_of(c: CallContext) -> Memory | None:
     if load is None:
         return None
     root = c.storage.root(load.buffer)
-    return Memory(root, c.resolve(c.storage.byte_offset(load.buffer, load.indices)))
+    return Memory(root, c.resolve(c.storage.offset_of(load)))
 
 
 def cta_points(c: CallContext) -> list[dict[str, int]]:
