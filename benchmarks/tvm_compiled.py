@@ -56,7 +56,10 @@ def _trace_one(folder: Path, name: str, nvcc: bool) -> None:
     from tirx_eq.interop.tvm import from_tvm
     from tirx_eq.ir.serial import save_json
 
+    name, _, only = name.rpartition(".") if name.rpartition(".")[2].isdigit() else (name, "", "")
     for k, func in enumerate(kernels(name)):
+        if only and k != int(only):
+            continue
         (folder / f"{name}.{k}.json").write_text(save_json(from_tvm(func)))
         if nvcc:
             source = cuda_of(func, "tirx")
@@ -180,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("step", choices=("trace", "compile"))
     parser.add_argument("folder", type=Path)
-    parser.add_argument("kernel", nargs="*", help="modules of tirx_kernels")
+    parser.add_argument("kernel", nargs="*", help="modules of tirx_kernels, or MODULE.N for one function")
     parser.add_argument("--nvcc", action="store_true", help="trace: the PTX of TVM and nvcc too")
     parser.add_argument("--markdown", type=Path, help="compile: write a page")
     parser.add_argument("--limit", type=int, default=200, help="compile: seconds of computing for each function")

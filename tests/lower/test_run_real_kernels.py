@@ -13,7 +13,7 @@ from tirx_eq.interp import interpret
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import parse_source
 
-from .kernels import HEADER, kernel
+from .kernels import HEADER, kernel, with_tensor_memory
 
 RANDOM = np.random.default_rng(5)
 POLICIES = ("late", "early", "random")
@@ -82,12 +82,57 @@ def test_arrays_of_known_elements_stay_in_registers():
     assert made.simulate(np.arange(32, dtype=np.int32)).arrays["A"].tolist() == list(range(2, 34))
 
 
-def test_registers_of_tile_primitives_are_not_moved():
-    func = kernel(
-        "t = Tx.thread_id([32])\nr = Tx.alloc_local((4,), 'float32')\nTx.copy(r[:], A[t, :])\nA[t, 0] = r[t % 4]",
-        'A: Tx.Buffer((32, 4), "float32")')  # fmt: skip
-    with pytest.raises(LoweringError, match="an element of 'r' is chosen at run time, but it is held in registers"):
-        compile_function(func)
+def test_arrays_of_tile_primitives():
+    """A primitive works on registers, into which the array comes before and out of which it goes after."""
+    body = """
+t = Tx.thread_id([32])
+r = Tx.alloc_local((8,), "float16")
+q = Tx.alloc_local((7,), "float16")
+Tx.copy(r[:], A[t, :])
+for i in Tx.unroll(7):
+    q[i] = Tx.float16(1.0)
+q[I[t] % 7] = r[(I[t] + 1) % 8]
+Tx.add(r[0:4], r[0:4], q[2:6])
+Tx.copy(B[t, :], r[:])
+B[t, I[t] % 8] = q[I[t] % 7]
+"""
+    func = kernel(body, 'A: Tx.Buffer((32, 8), "float16"), I: Tx.Buffer((32,), "int32"), B: Tx.Buffer((32, 8), "float16")')
+    with pytest.warns(UserWarning, match="'q' .14 bytes of each thread. is indexed at run time"):
+        made = compile_function(func)
+    made.assemble()
+    a, index = RANDOM.random((32, 8)).astype(np.float16), RANDOM.integers(0, 100, 32).astype(np.int32)
+    found = made.simulate(a, index, np.zeros((32, 8), np.float16))
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["B"], interpret(func, a, index, np.zeros((32, 8), np.float16))["B"])
+
+
+def test_arrays_that_come_from_tensor_memory():
+    """They are waited for before they go to memory."""
+    body = "tid = Tx.thread_id([128])\nw = Tx.warp_id([4])\n" + with_tensor_memory(
+        """
+t = Tx.decl_buffer((128, 8), "float32", scope="tmem", allocated_addr=addr[0],
+                   layout=TileLayout(S[(128, 8):(1 @ TLane, 1 @ TCol)]))
+a = Tx.alloc_local((8,), "float32")
+b = Tx.alloc_local((8,), "float32")
+va = a.view(128, 8, layout=TileLayout(S[(128, 8):(1 @ tid_in_wg, 1)]))
+vb = b.view(128, 8, layout=TileLayout(S[(128, 8):(1 @ tid_in_wg, 1)]))
+Tx.wg.copy(va[:, :], A[:, :])
+a[tid % 8] = Tx.float32(7.0)
+Tx.wg.copy_async(t[:, :], va[:, :])
+Tx.ptx.tcgen05.wait.st()
+Tx.wg.copy_async(vb[:, :], t[:, :])
+Tx.ptx.tcgen05.wait.ld()
+B[tid] = b[(tid + 1) % 8] + b[tid % 8]
+""", 32)  # fmt: skip
+    func = kernel(body, 'A: Tx.Buffer((128, 8), "float32"), B: Tx.Buffer((128,), "float32")')
+    with pytest.warns(UserWarning, match="is indexed at run time"):
+        made = compile_function(func)
+    made.assemble()
+    a, t = RANDOM.random((128, 8)).astype(np.float32), np.arange(128)
+    for policy in POLICIES:
+        found = made.simulate(a, np.zeros(128, np.float32), policy=policy)
+        assert not found.faults, found.faults
+        np.testing.assert_array_equal(found.arrays["B"], a[t, (t + 1) % 8] + np.float32(7.0))
 
 
 # -- tensor maps -----------------------------------------------------------------------------------------------------

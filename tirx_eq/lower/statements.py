@@ -80,6 +80,7 @@ from .program import (
 )  # fmt: skip
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
+from .stack import in_registers
 from .stage_copies import stage_copies
 from .stage_registers import stage_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
@@ -388,6 +389,9 @@ class Lowerer(Placed):
             self.storage.root(region.buffer)
             if region.const_extents() is None:
                 raise LoweringError(f"the extents of the region of '{region.buffer.name}' must be constant")
+        s, before, after = in_registers(s, self.storage)
+        if before:
+            return [*before, *self.tile_call(s, place), *after]
         context = call_context(
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,

@@ -404,7 +404,7 @@ class Emitter:
             assert isinstance(root.address, Var)
             return self.k.symbols[self.map_name(root.address)]
         if root.name not in self.stack:
-            self.stack[root.name] = self.k.local(f"array_{len(self.stack)}", root.size, 16)
+            self.stack[root.name] = self.k.local(f"array_{len(self.stack)}", -(-root.size // 16) * 16, 16)
         return self.stack[root.name]
 
     def _own(self) -> str:

@@ -223,7 +223,7 @@ class ValueCode:
         if not isinstance(offset, int):
             raise LoweringError(
                 f"an element of '{memory.root.name}' is chosen at run time, but it is held in registers",
-                hint="unroll the loop, or put the buffer in shared memory",
+                hint="an asynchronous primitive writes it: copy it to another array when that is done, or unroll the loop",
             )
         bits = memory.root.word_bits
         return Word(memory.root, offset * 8 // bits), offset * 8 % bits
