@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import TirxError
 from ..ir import Buffer, BufferRegion, Expr, IntImm
 from ..ir import dtype as dt
+from .ctas import CTA_AXES, rows_of
 from .faults import InterpreterError, OutOfBounds, UndefinedRead, WriteConflict
 from .memory import Pointer, Storage
 from .places import DIGITS, coordinates, digits_of, free_numbers, thread_number
@@ -34,8 +35,9 @@ class Units:
     """The units of threads that execute a tile primitive, each once.
 
     ``threads``: all that take part; ``unit``: per participant, the number of its unit; ``first``: one thread of each
-    unit; ``fixed``: the digits that the threads of a unit share; ``group``: per thread of the wave, the unit of the
-    *scope* (-1: takes no part); ``rows``: the CTA whose memory each unit works on.
+    unit; ``fixed``: the digits that the threads of a unit share (of their numbers, and of their CTA's place in the
+    cluster); ``group``: per thread of the wave, the unit of the *scope* (-1: takes no part); ``rows``: the CTA whose
+    memory each unit works on; ``within_cta``: the scope is no wider than a CTA.
     """
 
     threads: Array
@@ -44,6 +46,7 @@ class Units:
     fixed: frozenset[str]
     group: Array
     rows: Array
+    within_cta: bool = True
 
     @property
     def count(self) -> int:
@@ -51,7 +54,7 @@ class Units:
 
     def in_ctas(self, rows: Array) -> Units:
         """The same units working on the memory of other CTAs."""
-        return Units(self.threads, self.unit, self.first, self.fixed, self.group, rows)
+        return Units(self.threads, self.unit, self.first, self.fixed, self.group, rows, self.within_cta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +94,16 @@ class Access:
 
     def units(self, threads: Array, scope: str, fixed: frozenset[str] = frozenset()) -> Units:
         """The units of a scope among the active threads, refined so that their threads share the digits ``fixed``."""
-        common = SCOPE_DIGITS[scope]
+        common = SCOPE_DIGITS[scope] if scope == "cluster" else SCOPE_DIGITS[scope] | frozenset(CTA_AXES)
         key = self._key(threads, common, scope)
         group = np.full(self.m.wave.size, -1, dtype=np.int64)
         group[threads] = key
         fine = self._key(threads, common | fixed, scope)
         _, first, unit = np.unique(fine, return_index=True, return_inverse=True)
         reps = threads[first]
-        return Units(threads, unit.reshape(-1), reps, common | fixed, group, self.m.wave.cta[reps])
+        return Units(
+            threads, unit.reshape(-1), reps, common | fixed, group, self.m.wave.cta[reps], scope != "cluster"
+        )
 
     def _key(self, threads: Array, digits: frozenset[str], scope: str = "cta") -> Array:
         tid = self.m.wave.tid[threads]
@@ -106,7 +111,10 @@ class Access:
         if scope == "cluster":
             key = key // self.m.wave.geometry.cluster_size
         parts = {"wg": (tid // 128, 8), "wid": (tid // 32 % 4, 4), "lane": (tid % 32, 32)}
-        for name in sorted(digits):
+        wave = self.m.wave
+        for axis, at, extent in zip(CTA_AXES, wave.in_cluster_xyz, wave.geometry.cluster):
+            parts[axis] = (at[wave.cta[threads]], extent)
+        for name in sorted(digits if scope == "cluster" else digits - frozenset(CTA_AXES)):
             value, count = parts[name]
             key = key * count + value
         return key
@@ -168,7 +176,7 @@ class Access:
         for point in coordinates(shape, layout, strides, coords):
             axes = set(point) - {"m"}
             if axes:
-                if base.storage.space != "local":
+                if base.storage.space != "local" and not (base.storage.space == "shared" and axes <= set(CTA_AXES)):
                     raise InterpreterError(
                         f"buffer '{buffer.name}' isn't in registers, but its layout uses axis {min(axes)}"
                     )
@@ -191,13 +199,17 @@ class Access:
     def _own(
         self, buffer: Buffer, layout: Any, point: dict[str, Array], coords: Sequence[Array], threads: Array
     ) -> None:
-        """A thread reaches only its own registers by itself."""
+        """A thread reaches only its own registers, and its CTA's part, by itself."""
         covered = digits_of(layout)
         mine = self.m.wave.tid[threads]
         part = sum(((mine // DIGITS[d][0]) % (DIGITS[d][1] or 1 << 20)) * DIGITS[d][0] for d in covered)
         wrong = thread_number(point, buffer.name) != part
         if np.any(wrong):
             self._fail(OutOfBounds, "{} is in another thread's registers, accessed", buffer, coords, wrong, threads)
+        for axis, at in zip(CTA_AXES, self.m.wave.in_cluster_xyz):
+            wrong = np.asarray(point.get(axis, at[self.m.wave.cta[threads]])) != at[self.m.wave.cta[threads]]
+            if np.any(wrong):
+                self._fail(OutOfBounds, "{} is in another CTA's part, accessed", buffer, coords, wrong, threads)
 
     def _index(self, e: Expr, threads: Array) -> Array:
         if isinstance(e, IntImm):
@@ -277,7 +289,7 @@ class Access:
         points = coordinates(shape, layout, strides, coords)
         full = (units.count, *(c.shape[d + 1] for d, c in enumerate(coords)))
         if buffer.scope == "tmem":
-            made = [self._tmem_place(buffer, p, units, full) for p in points]
+            made = [q for p in points for q in self._tmem_places(buffer, p, units, full)]
         else:
             made = [q for p in points for q in self._memory_places(buffer, layout, p, units, full)]
         for p in made:
@@ -294,29 +306,46 @@ class Access:
                 )
         return coords, made, outside
 
-    def _tmem_place(self, buffer: Buffer, point: dict[str, Array], units: Units, full: tuple[int, ...]) -> Place:
-        extra = set(point) - {"TLane", "TCol"}
+    def _tmem_places(
+        self, buffer: Buffer, point: dict[str, Array], units: Units, full: tuple[int, ...]
+    ) -> list[Place]:
+        extra = set(point) - {"TLane", "TCol", *CTA_AXES}
         if extra:
             raise InterpreterError(f"tensor memory buffer '{buffer.name}': its layout uses axis {min(extra)}")
         if not buffer.allocated_addr:
             raise InterpreterError(f"tensor memory buffer '{buffer.name}' has no address", hint="give allocated_addr")
-        address = self.uniform(buffer.allocated_addr[0], units, f"the address of '{buffer.name}'").astype(np.int64)
         offset = self.uniform(buffer.elem_offset, units, f"the offset of '{buffer.name}'")
         inner = [1] * (len(full) - 1)
-        lane = point.get("TLane", np.int64(0)) + (address >> 16).reshape(-1, *inner)
-        column = point.get("TCol", np.int64(0)) + np.asarray(offset).reshape(-1, *inner)
-        bit = column * dt.storage_bits(buffer.dtype) + (address & 0xFFFF).reshape(-1, *inner) * 32
-        lane, bit = np.broadcast_to(lane, full), np.broadcast_to(bit, full)
-        if lane.size and (lane.min() < 0 or lane.max() >= TMEM_LANES):
-            raise OutOfBounds(
-                f"tensor memory buffer '{buffer.name}' reaches lane {int(lane.max())}; there are {TMEM_LANES}"
-            )
-        if bit.size and (bit.min() < 0 or bit.max() >= TMEM_COLUMNS * 32):
-            raise OutOfBounds(
-                f"tensor memory buffer '{buffer.name}' reaches column {int(bit.max()) // 32}; there are {TMEM_COLUMNS}"
-            )
-        self.m.tmem_allocated(buffer, units.rows, bit // 32)
-        return Place(self.m.tmem, units.rows.reshape(-1, *inner) * TMEM_LANES + lane, bit)
+        made = []
+        for rows in rows_of(self.m.wave, point, units, inner, buffer.name):
+            address = self._in_each_cta(buffer.allocated_addr[0], units, rows, f"the address of '{buffer.name}'")
+            lane = point.get("TLane", np.int64(0)) + (address >> 16)
+            column = point.get("TCol", np.int64(0)) + np.asarray(offset).reshape(-1, *inner)
+            bit = column * dt.storage_bits(buffer.dtype) + (address & 0xFFFF) * 32
+            lane, bit = np.broadcast_to(lane, full), np.broadcast_to(bit, full)
+            if lane.size and (lane.min() < 0 or lane.max() >= TMEM_LANES):
+                raise OutOfBounds(
+                    f"tensor memory buffer '{buffer.name}' reaches lane {int(lane.max())}; there are {TMEM_LANES}"
+                )
+            if bit.size and (bit.min() < 0 or bit.max() >= TMEM_COLUMNS * 32):
+                raise OutOfBounds(
+                    f"tensor memory buffer '{buffer.name}' reaches column {int(bit.max()) // 32}; there are {TMEM_COLUMNS}"
+                )
+            self.m.tmem_allocated(buffer, np.broadcast_to(rows, full), bit // 32)
+            made.append(Place(self.m.tmem, rows * TMEM_LANES + lane, bit))
+        return made
+
+    def _in_each_cta(self, e: Expr, units: Units, rows: Array, what: str) -> Array:
+        """The value of an expression in the CTAs given: the same for all threads there that execute the call."""
+        if units.within_cta:
+            return self.uniform(e, units, what).astype(np.int64).reshape(-1, *[1] * (np.ndim(rows) - 1))
+        value = np.broadcast_to(np.asarray(self.m.value(e, units.threads)).astype(np.int64), units.threads.shape)
+        cta = self.m.wave.cta[units.threads]
+        known = np.zeros(self.m.wave.rows, dtype=np.int64)
+        known[cta] = value
+        if np.any(known[cta] != value):
+            raise InterpreterError(f"{what} is not the same for all threads of a CTA that execute the call")
+        return known[rows]
 
     def _memory_places(
         self, buffer: Buffer, layout: Any, point: dict[str, Array], units: Units, full: tuple[int, ...]
@@ -329,19 +358,17 @@ class Access:
         )
         bit = (point.get("m", np.int64(0)) + offset) * dt.storage_bits(buffer.dtype) + start * 8
         bit = np.broadcast_to(bit, full)
-        axes = set(point) - {"m"}
-        if base.storage.space != "local":
-            if axes:
-                raise InterpreterError(
-                    f"buffer '{buffer.name}' isn't in registers, but its layout uses axis {min(axes)}"
-                )
-            rows = (
-                units.rows
-                if base.storage.space == "shared" and np.ndim(base.rows) and buffer.data in self.m.roots
-                else base.rows
-            )
-            return [Place(base.storage, np.asarray(rows).reshape(-1, *inner) if np.ndim(rows) else rows, bit)]
-        return self._register_places(buffer, layout, point, units, base.storage, bit)
+        if base.storage.space == "local":
+            return self._register_places(buffer, layout, point, units, base.storage, bit)
+        mine = base.storage.space == "shared" and np.array_equal(base.rows, self.m.wave.cta[units.first])
+        axes = set(point) - {"m"} - (set(CTA_AXES) if mine else set())
+        if axes:
+            where = "in the memory of each CTA" if axes <= set(CTA_AXES) else "in registers"
+            raise InterpreterError(f"buffer '{buffer.name}' isn't {where}, but its layout uses axis {min(axes)}")
+        if not mine:
+            rows = np.asarray(base.rows)
+            return [Place(base.storage, rows.reshape(-1, *inner) if rows.ndim else rows, bit)]
+        return [Place(base.storage, rows, bit) for rows in rows_of(self.m.wave, point, units, inner, buffer.name)]
 
     def _register_places(
         self, buffer: Buffer, layout: Any, point: dict[str, Array], units: Units, storage: Storage, bit: Array
@@ -352,20 +379,20 @@ class Access:
         covered = digits_of(layout)
         number = np.broadcast_to(thread_number(point, buffer.name), full)
         tid = self.m.wave.tid[units.first]
-        for d in units.fixed - covered:
+        for d in (units.fixed - covered) & ALL_DIGITS:
             weight, count = DIGITS[d]
             number = number + (tid // weight % (count or 1 << 20) * weight).reshape(-1, *inner)
         free = ALL_DIGITS - covered - units.fixed
         group = units.group[units.first].reshape(-1, *inner)
-        row = self.m.wave.cta[units.first].reshape(-1, *inner)
         made, any_valid = [], np.zeros(full, dtype=bool)
-        for extra in free_numbers(free, threads):
-            holder = number + extra
-            inside = (holder >= 0) & (holder < threads)
-            thread = row * threads + np.where(inside, holder, 0)
-            valid = inside & (units.group[thread] == group)
-            any_valid |= valid
-            made.append(Place(storage, thread, bit, None if valid.all() else valid))
+        for row in rows_of(self.m.wave, point, units, inner, buffer.name):
+            for extra in free_numbers(free, threads):
+                holder = number + extra
+                inside = (holder >= 0) & (holder < threads)
+                thread = row * threads + np.where(inside, holder, 0)
+                valid = inside & (units.group[thread] == group)
+                any_valid |= valid
+                made.append(Place(storage, thread, bit, None if valid.all() else valid))
         if not any_valid.all():
             at = np.unravel_index(int(np.argmin(any_valid)), full)
             raise InterpreterError(

@@ -179,13 +179,14 @@ class Machine:
 
     def tmem_allocated(self, buffer: Buffer, rows: Array, columns: Array) -> None:
         """Columns must be allocated, in kernels that allocate at all."""
-        for k, row in enumerate(np.asarray(rows)):
-            used = np.unique(np.broadcast_to(columns, (len(rows), *columns.shape[1:]))[k])
-            missing = used[~self.tmem_owned[row, used]]
-            if len(missing):
-                raise InterpreterError(
-                    f"column {int(missing[0])} of tensor memory, used by '{buffer.name}', is not allocated"
-                )
+        for k, mine in enumerate(np.asarray(rows)):
+            for row in np.unique(mine):
+                used = np.unique(columns[k][mine == row]) if np.ndim(mine) else np.unique(columns[k])
+                missing = used[~self.tmem_owned[row, used]]
+                if len(missing):
+                    raise InterpreterError(
+                        f"column {int(missing[0])} of tensor memory, used by '{buffer.name}', is not allocated"
+                    )
 
     # -- scheduling -------------------------------------------------------------------------------------------------
 
@@ -236,8 +237,9 @@ class Machine:
         behind = np.flatnonzero((self.blocked_at >= 0) & (self.blocked_at < position))
         if not len(behind):
             return threads
-        digits = SCOPE_DIGITS[self.scopes[position] or "cta"]
-        late = np.isin(self.access._key(threads, digits), self.access._key(behind, digits))
+        scope = self.scopes[position] or "cta"
+        digits = SCOPE_DIGITS[scope]
+        late = np.isin(self.access._key(threads, digits, scope), self.access._key(behind, digits, scope))
         if late.any():
             held = self.postponed.get(position)
             some = threads[late]

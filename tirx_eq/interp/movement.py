@@ -157,6 +157,8 @@ def _targets(run: Run) -> list[Units]:
     config = run.call.config
     size = run.m.wave.geometry.cluster_size
     first = run.units.rows // size * size
+    if not run.units.within_cta and any(config.get(k) is not None for k in ("remote_cta_id", "cta_mask")):
+        raise InterpreterError("copy_async at cluster scope writes where its layout says, not to the CTAs that it names")
     if config.get("remote_cta_id") is not None:
         rank = run.m.access.uniform(config["remote_cta_id"], run.units, "remote_cta_id").astype(np.int64)
         _check_rank(rank, size)
@@ -179,6 +181,9 @@ def _check_rank(rank: Array, size: int) -> None:
 
 def _complete(run: Run, dst: BufferRegion, targets: list[Units]) -> None:
     """Tell the mbarrier of each CTA written to how many bytes arrived there."""
+    if not run.units.within_cta:
+        _complete_in_ctas(run, dst)
+        return
     count = prod(run.extents(dst)) * dt.storage_bits(dst.dtype) // 8
     p = pointer(run.m, run.call.config["mbar"], run.units.first)
     multicast = len(targets) > 1 or targets[0] is not run.units
@@ -190,4 +195,16 @@ def _complete(run: Run, dst: BufferRegion, targets: list[Units]) -> None:
             rows = units.rows // 2 * 2 + p.rows % 2 if pair else p.rows - run.units.rows + units.rows
         here = Pointer(p.storage, np.broadcast_to(rows, p.byte.shape), p.byte)
         for key in barrier_keys(here):
+            run.m.barriers.transferred(key, p.storage.name, count)
+
+
+def _complete_in_ctas(run: Run, dst: BufferRegion) -> None:
+    """Tell each CTA's own barrier of the bytes that arrived there."""
+    _, places, _ = run.m.access.places(dst, run.units)
+    rows = np.concatenate([np.broadcast_to(p.rows, p.bit.shape).ravel() for p in places])
+    here, first = np.unique(run.m.wave.cta[run.units.threads], return_index=True)
+    p = pointer(run.m, run.call.config["mbar"], run.units.threads[first])
+    for row, key in zip(here, barrier_keys(p)):
+        count = int(np.count_nonzero(rows == row)) * dt.storage_bits(dst.dtype) // 8
+        if count:
             run.m.barriers.transferred(key, p.storage.name, count)

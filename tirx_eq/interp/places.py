@@ -12,6 +12,7 @@ import numpy as np
 from ..ir import Buffer, Expr
 from ..ir import dtype as dt
 from ..layout import ComposeLayout, Iter, Layout, TileLayout
+from .ctas import CTA_AXES
 from .faults import InterpreterError
 
 Array = Any
@@ -105,7 +106,7 @@ def thread_number(point: dict[str, Array], name: str) -> Array:
     for axis, value in point.items():
         if axis in THREAD_AXES:
             total = total + value * THREAD_AXES[axis][0]
-        elif axis not in ("m", "TLane", "TCol"):
+        elif axis not in ("m", "TLane", "TCol", *CTA_AXES):
             raise InterpreterError(f"buffer '{name}': axis {axis} has no meaning in registers")
     return total
 

@@ -19,6 +19,7 @@ from ..ir import BufferRegion, Expr, LambdaExpr, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from . import noise, values
 from .access import ALL_DIGITS, Units
+from .ctas import CTA_AXES, ctas_of
 from .faults import InterpreterError
 from .places import digits_of
 
@@ -104,7 +105,20 @@ def _shared_digits(m: Machine, call: TilePrimitiveCall) -> frozenset[str]:
         if region.buffer.scope == "local":
             free = ALL_DIGITS - digits_of(m.concrete(region.buffer)[1])
             fixed = free if fixed is None else fixed & free
-    return fixed or frozenset()
+    return (fixed or frozenset()) | _shared_ctas(m, call)
+
+
+def _shared_ctas(m: Machine, call: TilePrimitiveCall) -> frozenset[str]:
+    """The same of the CTA's place in its cluster: every CTA has registers, shared and tensor memory of its own.
+
+    What several CTAs would store to one place in global memory is computed once, from all of them.
+    """
+    if call.scope.kind != "cluster" or any(r.buffer.scope == "global" for r in call.dsts):
+        return frozenset()
+    fixed = frozenset(CTA_AXES)
+    for region in call.dsts:
+        fixed -= ctas_of(m.concrete(region.buffer)[1])
+    return fixed
 
 
 # -- element by element -----------------------------------------------------------------------------------------------
