@@ -13,6 +13,7 @@ from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import Facts, Rejection, applicable, choose, lowering_rules
 from tirx_eq.lower.context import CallContext
+from tirx_eq.lower.distribute import distribute
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.sharing.threads import find_launch
 from tirx_eq.lower.stage_tmem import stage_tensor_memory
@@ -45,7 +46,7 @@ def outcomes(group: Sequence[Cell]) -> list[Outcome]:
     """What the compiler does with the calls of some cells in one kernel."""
     func = cell_kernel(*group)
     launch = find_launch(func)
-    func = stage_tensor_memory(func, launch)
+    func = stage_tensor_memory(distribute(func, launch), launch)
     try:
         storage = plan(func)
         lowerer = Lowerer(func, launch, storage, "sm_100a")

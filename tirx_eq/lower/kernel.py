@@ -23,6 +23,7 @@ from .checks.hazards import check_hazards
 from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
+from .distribute import distribute
 from .indices import Indices
 from .intrinsics.language import constant
 from .program import Block, replace_calls
@@ -108,7 +109,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     _refuse_open(func)
     clock = _Clock()
     launch = find_launch(func)
-    func = stage_tensor_memory(expand_waits(func), launch)
+    func = stage_tensor_memory(distribute(expand_waits(func), launch), launch)
     storage, lowerer, program = _lowered(func, launch, target)
     clock.lap("analysis")
     choices = choose(lowerer.contexts)

@@ -79,6 +79,10 @@ class Launch:
         """The CTA's number in its cluster."""
         return _register(self.special, "cluster_ctarank") if math.prod(self.cluster) > 1 else const(0)
 
+    def cta_in_cluster(self, axis: str) -> Expr:
+        """The CTA's coordinate in its cluster along x, y or z."""
+        return _register(self.special, f"cluster_ctaid.{axis}") if self.cluster["xyz".index(axis)] > 1 else const(0)
+
     def flat_tid(self) -> Expr:
         """The thread's number in its CTA, x fastest."""
         return _flat_tid(self.block, self.special)

@@ -14,6 +14,7 @@ import numpy as np
 from ...ir import Expr, const
 from ..context import CallContext, Operand
 from .holders import SCOPE_BITS, Held, held, thread_expr
+from .iteration import followed
 
 Array = np.ndarray
 
@@ -72,27 +73,8 @@ def digits(element: Expr, extents: tuple[int, ...]) -> list[Expr]:
 
 
 def aligned_axes(o: Operand, extents: tuple[int, ...]) -> list[int | None] | None:
-    """For each dimension of an operand the iteration dimension it follows, None where its extent is 1; None if it doesn't fit.
-
-    Extents of 1 don't count where the others agree; else dimensions are matched from the last, those of 1 being spread.
-    """
-    mine = o.extents
-    if o.shape == tuple(e for e in extents if e != 1):
-        wide = iter([d for d, e in enumerate(extents) if e != 1])
-        return [None if e == 1 else next(wide) for e in mine]
-    skip = len(mine) - len(extents)
-    if any(e != 1 for e in mine[: max(0, skip)]):
-        return None
-    axes: list[int | None] = []
-    for d, e in enumerate(mine):
-        target = d - skip
-        if target < 0 or e == 1:
-            axes.append(None)
-        elif extents[target] == e:
-            axes.append(target)
-        else:
-            return None
-    return axes
+    """What the dimensions of an operand follow; see :func:`followed`."""
+    return followed(o.extents, extents)
 
 
 def spread_over(o: Operand, extents: tuple[int, ...]) -> Array:
