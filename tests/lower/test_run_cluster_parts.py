@@ -81,7 +81,8 @@ def test_the_parts_of_a_composite_meet_at_the_cluster():
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("s = Tx.alloc_shared((16, 24), 'float32')\nTx.cluster.fill(s[:, :], 0.0)", "in shared memory"),
+    ("s = Tx.alloc_shared((16, 24), 'float32')\nTx.cluster.copy(D[:, :], s[:, :])", "2 CTAs hold a value of one element"),
+    ("if r == 0:\n    Tx.cluster.fill(D[:, :], 0.0)", "of some CTAs of the cluster, not by whole clusters"),
     ("Tx.cluster.add(D[r * 8 : r * 8 + 8, :], A[0:8, :], 1.0)", "begins at 0 in one CTA, at 8 in another"),
     ("if t < 32:\n    Tx.cluster.fill(D[:, :], 0.0)", "not by whole clusters"),
     ("Tx.cluster.add(D[0:8, :], D[4:12, :], 1.0)", "may overlap"),

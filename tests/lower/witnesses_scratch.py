@@ -47,7 +47,7 @@ SCRATCH_WITNESSES |= {
         "for k in Tx.serial(3):\n" + "\n".join("    " + x for x in EXCHANGE.strip().splitlines())),
     "registers change warps, by some threads": of(
         "if tid < 40:\n" + "\n".join("    " + x for x in EXCHANGE.strip().splitlines())),
-    "registers change warps, by a cluster": of(EXCHANGE.replace("Tx.wg.copy", "Tx.cluster.copy")),
+    "registers change warps, by a cluster": of(EXCHANGE.replace("Tx.wg.copy(u[:, :], v[:, :])", "Tx.cluster.copy(u[:, :], v[:, :], cta_mask=1)")),
     "registers change warps, no barrier is left": of(
         "".join(f"Tx.ptx.bar.sync({n}, 256)\n" for n in range(1, 16, 2)) + EXCHANGE),
     "registers change warps, no room": of('s = Tx.alloc_shared((232448,), "uint8")\n' + EXCHANGE),

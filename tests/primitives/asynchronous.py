@@ -26,13 +26,14 @@ NO_ENGINE = (
 COPIES = """## copy_async
 
 Bits are moved, so dtypes don't matter: every copy takes all.  Tensor copies, bulk copies and those from shared to tensor
-memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At CTA
-scope tensor memory and registers exchange what a CTA of one warpgroup has; in a larger one several warps would move the same
+memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At cluster
+scope each CTA copies what it has and tells its own barrier of it.  At CTA scope tensor memory and registers exchange what a CTA of one warpgroup has; in a larger one several warps would move the same
 lanes, and the call is made at warpgroup scope.
 """
 PRODUCTS = """## gemm_async
 
-Issued by one thread, which a warp, a warpgroup or a CTA that makes the call elects; for one CTA or a pair.  B is in shared
+Issued by one thread, which a warp, a warpgroup or a CTA that makes the call elects; for one CTA or a pair.  At cluster scope
+each CTA multiplies what it has.  B is in shared
 memory, the accumulator in tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other
 dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one CTA's.
 """
@@ -49,7 +50,9 @@ where `alpha` or `beta` is another number than 1, or known at run time only, `ge
 A thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
 BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"
-NO_CLUSTER = "a cluster has no common threads, registers or barriers for a copy: each CTA makes its own"
+#: Conditions of copies in which one CTA names others.
+NAMING = ("a mask of CTAs is given", "a CTA of the cluster is named", "the barrier is in the other CTA of a pair")
+NO_CLUSTER = "copies into a CTA that is named are made by another CTA, not by all of them"
 
 
 def copies() -> str:
@@ -77,7 +80,10 @@ def _scopes(p: Premises) -> tuple[str, ...]:
 
 
 def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
-    found = [p.rule.name for p in rules if scope in _scopes(p)]
+    if scope == "cluster":  # what each of its CTAs does
+        found = [p.rule.name for p in rules if "cta" in _scopes(p) and not set(p.holds) & set(NAMING)]
+    else:
+        found = [p.rule.name for p in rules if scope in _scopes(p)]
     if found:
         return "<br>".join(found)
     if not rules:

@@ -1,6 +1,7 @@
 """Every tile primitive at every scope, for every placement of its operands and every dtype: the cells of the table.
 
 A cell is a kernel of one call; operands that aren't in global memory are brought there from parameters, and results back.
+A cluster has two CTAs, each with its rows of what isn't in global memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from tirx_eq.ir import dtype as dt
 
 from ..lower.kernels import kernel, source
 
-ROWS, COLUMNS = 128, 8
+ROWS, COLUMNS = 128, 8  # rows: of a CTA
+CTAS = 2  # of a cluster
 SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
 PREFIX = {"thread": "Tx", "warp": "Tx.warp", "warpgroup": "Tx.wg", "cta": "Tx.cta", "cluster": "Tx.cluster"}
 REGISTERS, SHARED, GLOBAL, TMEM = "registers", "shared", "global", "tensor memory"
@@ -24,11 +26,11 @@ DTYPES = (
     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn", "int64",
     "int32", "uint32", "int16", "int8", "uint8", "bool",
 )  # fmt: skip
-AXES = "from tirx_eq.layout import laneid, warpid, tx\n"
+AXES = "from tirx_eq.layout import laneid, warpid, tx, cbx\n"
 #: Layout of registers that a scope shares out, one row per thread.
 SPREAD = {
     "warp": "S[(32, {n}):(1 @ laneid, 1)]", "warpgroup": "S[(128, {n}):(1 @ tid_in_wg, 1)]",
-    "cta": "S[(4, 32, {n}):(1 @ warpid, 1 @ laneid, 1)]", "cluster": "S[(128, {n}):(1 @ tx, 1)]",
+    "cta": "S[(4, 32, {n}):(1 @ warpid, 1 @ laneid, 1)]", "cluster": "S[(2, 128, {n}):(1 @ cbx, 1 @ tx, 1)]",
 }  # fmt: skip
 
 
@@ -113,6 +115,11 @@ class Cell:
         return PRIMITIVES[self.primitive]
 
 
+def rows_of(scope: str) -> int:
+    """Rows of the tile."""
+    return ROWS * CTAS if scope == "cluster" else ROWS
+
+
 def cells(primitive: str) -> list[Cell]:
     """All cells of a primitive."""
     spec = PRIMITIVES[primitive]
@@ -129,11 +136,15 @@ class _Writer:
         self.after: list[str] = []
         self.columns = 0  # of tensor memory
         self.shared = False
+        self.ctas = 1
+        self.row = "tid"  # of the tile, that a thread brings and fetches
 
     def operand(self, name: str, place: str, scope: str, dtype: str, columns: int, is_output: bool,
                 product_of_rows: bool = False) -> str:  # fmt: skip
         """Declare an operand; how it is written in the call."""
-        self.params.append(f'{name}: Tx.Buffer(({ROWS}, {columns}), "{dtype}")')
+        self.params.append(f'{name}: Tx.Buffer(({rows_of(scope)}, {columns}), "{dtype}")')
+        self.ctas = CTAS if scope == "cluster" else 1
+        self.row = "b * 128 + tid" if scope == "cluster" else "tid"
         getattr(self, f"_{place.split()[0]}")(name, scope, dtype, columns, is_output)
         rows = {"thread": "tid", "warp": "w * 32 : w * 32 + 32"}.get(scope, ":")
         if name.startswith("B") and product_of_rows:
@@ -141,6 +152,12 @@ class _Writer:
                 self.before += [f'm{name} = Tx.alloc_local(({DEPTH}, {DEPTH}), "{dtype}")',
                                 f"Tx.copy(m{name}[:, :], {name}[0:{DEPTH}, :])"]  # fmt: skip
                 return f"m{name}[:, :]"
+            if place == SHARED and scope == "cluster":  # every CTA has all of it
+                self.before.append(f"Tx.copy(s{name}[tid, :], {name}[tid, :])")
+            if place == TMEM and scope == "cluster":
+                layout = f"TileLayout(S[({ROWS}, {columns}) : (1 @ TLane, 1 @ TCol)])"
+                self.before.append(f"o{name} = t{name}.view({ROWS}, {columns}, layout={layout})")
+                return f"o{name}[0:{DEPTH}, :]"
             return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[0:{DEPTH}, :]"
         if place == REGISTERS and product_of_rows and scope == "thread":
             view = f"m{name} = r{name}.view(1, {DEPTH})"
@@ -150,27 +167,34 @@ class _Writer:
             rows = "tid : tid + 1"
         if place == REGISTERS:
             return f"r{name}[:]" if scope == "thread" else f"v{name}[:, :]"
-        return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[{rows}, :]"
+        prefix = {SHARED: "c" if scope == "cluster" else "s", GLOBAL: "", TMEM: "t"}[place]
+        return f"{prefix}{name}[{rows}, :]"
 
     def _global(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
         pass
 
     def _registers(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
         self.before.append(f'r{name} = Tx.alloc_local(({columns},), "{dtype}")')
-        self.before.append(f"Tx.copy(r{name}[:], {name}[tid, :])")
+        self.before.append(f"Tx.copy(r{name}[:], {name}[{self.row}, :])")
         if scope != "thread":
-            rows = 32 if scope == "warp" else ROWS
+            rows = 32 if scope == "warp" else rows_of(scope)
             layout = SPREAD[scope].format(n=columns)
             self.before.append(f"v{name} = r{name}.view({rows}, {columns}, layout=TileLayout({layout}))")
         if is_output:
-            self.after.append(f"Tx.copy({name}[tid, :], r{name}[:])")
+            self.after.append(f"Tx.copy({name}[{self.row}, :], r{name}[:])")
 
     def _shared(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
         self.shared = True
         self.before.append(f's{name} = Tx.alloc_shared([{ROWS}, {columns}], "{dtype}")')
-        self.before.append(f"Tx.copy(s{name}[tid, :], {name}[tid, :])")
+        self.before.append(f"Tx.copy(s{name}[tid, :], {name}[{self.row}, :])")
+        if scope == "cluster":
+            layout = f"TileLayout(S[({CTAS}, {ROWS}, {columns}):(1 @ cbx, {columns}, 1)])"
+            self.before.append(
+                f'c{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", data=s{name}.data, scope="shared", '
+                f"layout={layout})"
+            )
         if is_output:
-            self.after.append(f"Tx.copy({name}[tid, :], s{name}[tid, :])")
+            self.after.append(f"Tx.copy({name}[{self.row}, :], s{name}[tid, :])")
 
     def _tensor(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
         words = max(1, columns * dt.storage_bits(dtype) // 32)
@@ -179,27 +203,31 @@ class _Writer:
         spread = f"TileLayout(S[({ROWS}, {{}}) : (1 @ {{}}, 1{{}})])"
         tmem, regs = spread.format(words, "TLane", " @ TCol"), spread.format(words, "tid_in_wg", "")
         tile, at = spread.format(columns, "TLane", " @ TCol"), f"addr[0] + {first}"
+        if scope == "cluster":
+            tile = f"TileLayout(S[({CTAS}, {ROWS}, {columns}) : (1 @ cbx, 1 @ TLane, 1 @ TCol)])"
         part = columns * dt.storage_bits(dtype) < 32  # of a word
         self.before += [
-            f't{name} = Tx.decl_buffer(({ROWS}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, layout={tile})',
+            f't{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, layout={tile})',
             f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr={at}, layout={tmem})',
             f'h{name} = Tx.alloc_local(({words},), "uint32")',
             f'g{name} = Tx.decl_buffer(({columns},), "{dtype}", data=h{name}.data, scope="local")' if part else
-            f'g{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", data={name}.data)',
+            f'g{name} = Tx.decl_buffer(({rows_of(scope)}, {words}), "uint32", data={name}.data)',
             f"k{name} = h{name}.view({ROWS}, {words}, layout={regs})",
             *([f"h{name}[0] = Tx.uint32(0)"] if part else []),
-            f"Tx.copy(g{name}[:], {name}[tid, :])" if part else f"Tx.copy(h{name}[:], g{name}[tid, :])",
+            f"Tx.copy(g{name}[:], {name}[{self.row}, :])" if part else f"Tx.copy(h{name}[:], g{name}[{self.row}, :])",
             f"Tx.wg.copy_async(u{name}[:, :], k{name}[:, :])",
             "Tx.ptx.tcgen05.wait.st()",
         ]
         if is_output:
             self.after += [
                 f"Tx.wg.copy_async(k{name}[:, :], u{name}[:, :])", "Tx.ptx.tcgen05.wait.ld()",
-                f"Tx.copy({name}[tid, :], g{name}[:])" if part else f"Tx.copy(g{name}[tid, :], h{name}[:])",
+                f"Tx.copy({name}[{self.row}, :], g{name}[:])" if part else f"Tx.copy(g{name}[{self.row}, :], h{name}[:])",
             ]  # fmt: skip
 
     def text(self) -> str:
         lines = ["tid = Tx.thread_id([128])", "w = Tx.warp_id([4])"]
+        if self.ctas > 1:
+            lines = [f"b = Tx.cta_id_in_cluster([{self.ctas}])", f"g = Tx.cta_id([{self.ctas}])", *lines]
         if self.columns:
             count = 1 << max(5, (self.columns - 1).bit_length())
             lines += ['addr = Tx.alloc_shared([1], "uint32")', "if w == 0:",

@@ -21,7 +21,8 @@ INTRODUCTION = """# Tile primitives
 What becomes of every tile primitive at every execution scope, for operands in registers, shared, global and tensor memory,
 and in different ones, by dtype: the rules of the variants that are chosen (`rules/lower_*.egg`), or a letter that says why the
 hardware can't.  `A + B` are the parts of a lowering in their order.  The kernels are those of `tests/primitives`: tiles of 128
-rows by 128 threads, one row per thread where registers are shared out; other shapes and layouts meet other variants, and
+rows by 128 threads, one row per thread where registers are shared out, and for a cluster twice that, a half in each of two CTAs
+(axis `cbx`) unless it is in global memory; other shapes and layouts meet other variants, and
 `kernel.explain()` tells for each call which condition kept which variant out.
 
 This page is written by `python -m tests.primitives.survey`, which asks the compiler for every cell; the tests compare it with

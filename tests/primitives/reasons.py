@@ -6,11 +6,6 @@ _NO_THREAD = (
     "tensor memory is reached by `tcgen05.ld` and `tcgen05.st`, which all 32 lanes of a warp execute together: one thread has "
     "no instruction for it"
 )
-_OWN = (
-    "each CTA has registers, shared and tensor memory of its own: an operand there is a tile per CTA, and no instruction of a "
-    "cluster takes them for one; each CTA makes the call for its own tile, and on another's shared memory (`mapa`, `ld` and "
-    "`st` in `shared::cluster`) where it names the CTA; nobody reaches another CTA's registers or tensor memory"
-)
 #: Condition -> why no variant can do without it.
 REASONS: dict[str, str] = {
     "the operation exists for the dtypes": (
@@ -21,8 +16,6 @@ REASONS: dict[str, str] = {
     "the reduction exists for the dtypes": (
         "nothing adds or compares `ue8m0`, `e2m1` or truth values, and unsigned integers have no negative"
     ),
-    "the scope is within a CTA": _OWN, "all operands in global memory": _OWN,
-    "source in global memory": _OWN, "destination in global memory": _OWN,
     "operands in memory or registers": _NO_THREAD, "source in memory": _NO_THREAD, "destination in memory": _NO_THREAD,
     "one operand in registers, one in memory": _NO_THREAD, "both operands in registers": _NO_THREAD,
     "registers of several threads on both sides": _NO_THREAD,

@@ -98,12 +98,24 @@ class Access:
         key = self._key(threads, common, scope)
         group = np.full(self.m.wave.size, -1, dtype=np.int64)
         group[threads] = key
+        if scope == "cluster":
+            self._whole_clusters(threads)
         fine = self._key(threads, common | fixed, scope)
         _, first, unit = np.unique(fine, return_index=True, return_inverse=True)
         reps = threads[first]
         return Units(
             threads, unit.reshape(-1), reps, common | fixed, group, self.m.wave.cta[reps], scope != "cluster"
         )
+
+    def _whole_clusters(self, threads: Array) -> None:
+        size = self.m.wave.geometry.cluster_size
+        here = np.unique(self.m.wave.cta[threads])
+        clusters, count = np.unique(here // size, return_counts=True)
+        if np.any(count != size):
+            at = int(np.argmax(count != size))
+            raise InterpreterError(
+                f"a call of a cluster is reached by {int(count[at])} of the {size} CTAs of cluster {int(clusters[at])}"
+            )
 
     def _key(self, threads: Array, digits: frozenset[str], scope: str = "cta") -> Array:
         tid = self.m.wave.tid[threads]

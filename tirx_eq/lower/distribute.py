@@ -7,13 +7,17 @@ from typing import Any
 from ..ir import (
     AllocBuffer,
     Bind,
+    Break,
     Buffer,
+    BufferLoad,
     Call,
+    Continue,
     DeclBuffer,
     Expr,
     For,
     IfThenElse,
     PrimFunc,
+    Return,
     Stmt,
     StmtMutator,
     StmtVisitor,
@@ -28,7 +32,7 @@ from ..ir.stmt import seq
 from .expand import expand
 from .scope import new_scope
 from .sharing.cta_parts import CtaCall, cta_call, cta_register, reads
-from .sharing.cta_spread import cta_points
+from .sharing.cta_spread import CtaSpread, cta_points, cta_spread
 from .sharing.threads import Launch
 
 
@@ -54,30 +58,63 @@ def _calls_clusters(func: PrimFunc) -> bool:
     return found
 
 
+def _leaves(s: Stmt) -> bool:
+    """Whether there is a jump out of a statement, or may be."""
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, (Break, Continue, Return))
+
+    post_order_visit(s, look)
+    return found
+
+
+#: Calls that give the address of a place in another CTA.
+MAPPED = ("tirx.ptx.mapa", "tirx.ptx.map_shared_rank")
+
+
 class _Views(StmtVisitor):
     def __init__(self) -> None:
         self.owned: set[Var] = set()
-        self.pointers: dict[Var, Expr | None] = {}
+        self.views: dict[Var, tuple[Buffer, Expr | None]] = {}
+        self.bound: dict[Var, Expr] = {}
 
     def visit_alloc_buffer(self, value: AllocBuffer) -> None:
         self.owned.add(value.buffer.data)
 
+    def visit_bind(self, value: Bind) -> None:
+        self.bound[value.var] = value.value
+
     def visit_decl_buffer(self, value: DeclBuffer) -> None:
-        if value.buffer.scope != "tmem":
-            self.pointers.setdefault(value.buffer.data, value.data)
+        self.views.setdefault(value.buffer.data, (value.buffer, value.data))
+
+    def address(self, e: Expr | None) -> Expr | None:
+        """What a pointer is made of."""
+        while e is not None:
+            if isinstance(e, Var) and e in self.bound:
+                e = self.bound[e]
+            elif isinstance(e, Call) and e.op.name == "tirx.reinterpret":
+                e = e.args[0]
+            else:
+                break
+        return e
 
 
 def _elsewhere(func: PrimFunc) -> frozenset[Var]:
-    """Buffers whose address isn't that of something which the CTA has: they are, or may be, another CTA's."""
+    """Views of shared memory that are, or may be, another CTA's."""
     views = _Views()
     views.visit(func.body)
-    return frozenset(v for v, e in views.pointers.items() if v not in views.owned and not _own_address(e))
-
-
-def _own_address(e: Expr | None) -> bool:
-    while isinstance(e, Call) and e.op.name == "tirx.reinterpret":
-        e = e.args[0]
-    return isinstance(e, Call) and e.op.name == "tirx.address_of"
+    found = set()
+    for var, (buffer, data) in views.views.items():
+        if var in views.owned or buffer.scope == "tmem":
+            continue
+        at = views.address(data if data is not None else var)
+        named = isinstance(at, BufferLoad) or (isinstance(at, Call) and at.op.name in MAPPED)
+        own = isinstance(at, Call) and at.op.name == "tirx.address_of"
+        if named or (buffer.scope != "global" and not own):
+            found.add(var)
+    return frozenset(found)
 
 
 class _Distribute(StmtMutator):
@@ -85,6 +122,7 @@ class _Distribute(StmtMutator):
         self.launch = launch
         self.elsewhere = elsewhere
         self.environment: dict[Var, Expr] = dict(launch.ids)
+        self.spreads: dict[Buffer, CtaSpread | str] = {}
         self.apart = 0  # statements around this one that only some CTAs of a cluster may reach
 
     def visit_bind(self, value: Bind) -> Stmt:
@@ -104,7 +142,8 @@ class _Distribute(StmtMutator):
         apart = any(self._differs(e) for e in decides)
         self.apart += apart
         made = self.visit_children(value)
-        self.apart -= apart
+        if not (apart and _leaves(value)):  # else those that jump aren't there afterwards either
+            self.apart -= apart
         return made
 
     def _differs(self, e: Expr) -> bool:
@@ -127,12 +166,17 @@ class _Distribute(StmtMutator):
             return value if all(a is b for a, b in zip(parts, value.args)) else seq(parts)
         if value.scope.kind != "cluster" or self.apart:
             return value
-        found = cta_call(value, self.launch, self.environment, self._is_elsewhere)
+        found = cta_call(value, self.launch, self.environment, self._is_elsewhere, self._spread)
         if isinstance(found, CtaCall):
             return found.call if found.guard is None else IfThenElse(found.guard, found.call, span=value.span)
         if isinstance(found, str) and (composed := expand(value, self.launch)) is not None:
             return seq(self.visit(part) for part in composed)
         return value
+
+    def _spread(self, buffer: Buffer) -> CtaSpread | str:
+        if buffer not in self.spreads:
+            self.spreads[buffer] = cta_spread(buffer, self.launch)
+        return self.spreads[buffer]
 
     def _is_elsewhere(self, buffer: Buffer) -> bool:
         return buffer.data in self.elsewhere

@@ -15,6 +15,7 @@ from ..program import Memory
 from ..scope import bounds
 from ..sharing.active import thread_points
 from ..sharing.cluster_part import candidates_of_part
+from ..sharing.cta_parts import why_together
 from .gemm import cta_group
 from .operands import private
 from .registry import OPTIONS, holds, holds_at, in_space, regions
@@ -173,8 +174,9 @@ def _one_region(c: CallContext) -> str | None:
 
 @holds("all operands in global memory")
 def _global(c: CallContext) -> str | None:
-    """Each CTA has shared memory, registers and tensor memory of its own: the cluster has no one tile there."""
-    return next((reason for o in regions(c) if (reason := in_space(o, "global")) is not None), None)
+    """What CTAs have of their own is worked on by each, as far as they can."""
+    reason = next((reason for o in regions(c) if (reason := in_space(o, "global")) is not None), None)
+    return None if reason is None else f"{reason}; {why_together(c)}"
 
 
 OPTIONS["candidate of a part"] = lambda c: list(range(max(1, len(k)))) if isinstance(k := candidates_of_part(c), list) else [0]

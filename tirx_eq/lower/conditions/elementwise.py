@@ -13,6 +13,7 @@ from ..code.lane_access import access_width, is_spread, lane_elements, misplaced
 from ..code.recipes import ARITHMETIC, CASTS, cast_path
 from ..context import CallContext, Operand
 from ..operations import FAMILIES, common_dtype, leaves, operations, tree_of, unsupported, work_dtype
+from ..sharing.cta_parts import why_together
 from ..sharing.holders import SCOPE_BITS
 from ..sharing.work import Work, active_threads, aligned_axes, holders_of, leader, regions_of, work_of
 from ..storage import has_constant_steps
@@ -39,7 +40,9 @@ OPTIONS["lanes"] = _options
 
 @holds("the scope is within a CTA")
 def _scope(c: CallContext) -> str | None:
-    return None if c.scope in SCOPE_BITS else f"the threads of a {c.scope} have no common registers or shared memory"
+    if c.scope in SCOPE_BITS:
+        return None
+    return why_together(c) or f"the threads of a {c.scope} have no common registers or shared memory"
 
 
 @holds("operands in memory or registers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -22,6 +23,7 @@ class Active:
     ``data_dependent`` that a condition on data narrows them further, by an amount not known here; ``uniform`` are loop
     variables that have one value in all of them.  ``left`` are classes of threads (as in :mod:`agreement`) that may have
     returned on the way here, in a loop: those of one class all or none, those of two apart; None if nobody has.
+    ``apart``: a condition on the CTA may keep others of its cluster from coming here.
     """
 
     mask: np.ndarray
@@ -29,6 +31,7 @@ class Active:
     data_dependent: bool = False
     uniform: frozenset[Var] = frozenset()
     left: bytes | None = None
+    apart: bool = False
 
     @staticmethod
     def all(launch: Launch) -> Active:
@@ -81,6 +84,8 @@ class Active:
         """Whether the threads are what a call at ``scope`` needs: whole units of it (any threads for ``thread``)."""
         if scope == "thread":
             return self.threads() > 0
+        if scope == "cluster" and self.apart:
+            return False
         units = {"warp": WARP, "warpgroup": WARPGROUP, "cta": len(self.mask), "cluster": len(self.mask)}
         return self.whole(units[scope])
 
@@ -92,6 +97,7 @@ class Active:
         n = self.threads()
         text = "one thread" if n == 1 else f"{n} of {len(self.mask)} threads"
         text += ", fewer by a condition on data" if self.data_dependent else ""
+        text += " of some CTAs of the cluster" if self.apart else ""
         return text + (", of which some may have returned in a loop" if self.left_apart() else "")
 
 
@@ -122,6 +128,7 @@ def narrow(active: Active, condition: Expr, launch: Launch, holds: bool = True) 
     tid = {scope.name(v): r for r, v in launch.special.items() if r.startswith("tid.")}
     if not used <= set(tid):
         # A condition on the CTA, or on how often a loop ran, is the same for all its threads; one on data may differ.
+        active = _among_ctas(active, used, scope, launch)
         return active if _uniform(active, used, scope, launch) else replace(active, data_dependent=True)
     truth = np.broadcast_to(evaluate_many(term, thread_points(launch, tid)), active.mask.shape) != 0
     return replace(active, mask=active.mask & (truth == holds))
@@ -132,7 +139,14 @@ def with_loop(active: Active, var: Var, bounds: Sequence[Expr], launch: Launch) 
     scope = new_scope()
     launch.declare(scope)
     used = set().union(*(names(scope.term(substitute(e, launch.ids))) for e in bounds))
+    active = _among_ctas(active, used, scope, launch)
     return replace(active, uniform=active.uniform | {var}) if _uniform(active, used, scope, launch) else active
+
+
+def _among_ctas(active: Active, used: set[str], scope: IndexScope, launch: Launch) -> Active:
+    """``active`` under a condition made of these names: does it tell CTAs of a cluster apart?"""
+    tells = {scope.name(v) for r, v in launch.special.items() if r.startswith(("ctaid.", "cluster_cta"))}
+    return replace(active, apart=True) if math.prod(launch.cluster) > 1 and used & tells else active
 
 
 def _uniform(active: Active, used: set[str], scope: IndexScope, launch: Launch) -> bool:

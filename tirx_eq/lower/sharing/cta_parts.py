@@ -33,6 +33,7 @@ from ...ir import (
 )
 from ...ir.arith import binary
 from ...ir.index import evaluate_many, names
+from ..context import CallContext
 from ..scope import new_scope
 from .cta_spread import AXES, CtaSpread, at_cta, cta_points, cta_spread
 from .iteration import Iteration, iteration_of
@@ -78,34 +79,39 @@ def is_per_cta(buffer: Buffer) -> bool:
 
 
 def cta_call(
-    call: TilePrimitiveCall, launch: Launch, environment: Mapping[Var, Expr], remote: Callable[[Buffer], bool]
-) -> CtaCall | str | None:
+    call: TilePrimitiveCall, launch: Launch, environment: Mapping[Var, Expr], remote: Callable[[Buffer], bool],
+    spread: Callable[[Buffer], CtaSpread | str],
+) -> CtaCall | str | None:  # fmt: skip
     """The call of a CTA that a cluster's call means, or why its CTAs can't each make a part; None if all is in global memory.
 
-    ``environment`` gives what variables stand for, as far as that is known; ``remote`` says which buffers are another CTA's.
+    ``environment`` gives what variables stand for, as far as that is known; ``remote`` says which buffers are another CTA's,
+    ``spread`` how others are spread over CTAs (the same part of one each time, so that operands are known to be the same).
     """
     regions = {n: a for n, a in zip(call.signature.operands, call.args) if isinstance(a, BufferRegion)}
-    if not any(is_per_cta(r.buffer) for r in regions.values()):
+    if not any(is_per_cta(r.buffer) or remote(r.buffer) for r in regions.values()):
         return None
-    for r in regions.values():
-        if remote(r.buffer):
-            return f"'{r.buffer.name}' is in the shared memory of a CTA that is named: each CTA may reach it by itself"
+    for n in call.signature.outputs:
+        if remote(regions[n].buffer):
+            return f"'{regions[n].buffer.name}' is in the shared memory of a CTA that is named, which a CTA writes to by itself"
     for key in NAMES_CTAS:
         if call.config.get(key) is not None:
             return f"{key}= names CTAs, which a CTA does by itself"
     group: Any = call.config.get("cta_group", 1)
     if (group.value if isinstance(group, IntImm) else group) == 2:
         return "cta_group=2 is a call of one CTA of a pair"
-    spreads = {n: cta_spread(r.buffer, launch) for n, r in regions.items() if is_per_cta(r.buffer)}
+    spreads = {n: spread(r.buffer) for n, r in regions.items() if is_per_cta(r.buffer) and not remote(r.buffer)}
     for s in spreads.values():
         if isinstance(s, str):
             return s
     known = {n: s for n, s in spreads.items() if isinstance(s, CtaSpread)}
-    stored = [regions[n] for n in call.signature.outputs if not is_per_cta(regions[n].buffer)]
+    stored = [regions[n] for n in call.signature.outputs if not is_per_cta(regions[n].buffer) and not remote(regions[n].buffer)]
     wide = frozenset(a for a, x in AXES.items() if launch.cluster["xyz".index(x)] > 1)
     axes = wide if stored else wide & frozenset().union(*(s.axes() for s in known.values()))
     if not any(s.axes() for s in known.values()) and not (stored and wide):
         return CtaCall(replace(call, scope=ExecScope("cta"), span=call.span))
+    for r in regions.values():
+        if remote(r.buffer):
+            return f"'{r.buffer.name}' is in the shared memory of a CTA that is named, so it is no part of a whole"
     for r in regions.values():
         if (reason := _varies(r, axes, launch, environment)) is not None:
             return reason
@@ -119,6 +125,19 @@ def cta_call(
             return found
         held[n] = found
     return _divided(call, regions, held, iteration, launch)
+
+
+def why_together(c: CallContext) -> str | None:
+    """Why a call of a cluster isn't the calls of its CTAs; None if all of it is in global memory."""
+
+    def remote(b: Buffer) -> bool:
+        return c.storage.root(b).space == "cluster"
+
+    def spread(b: Buffer) -> CtaSpread | str:
+        return cta_spread(b, c.launch)
+
+    found = c.once("call of a CTA", lambda: cta_call(c.call, c.launch, c.environment, remote, spread))
+    return "CTAs of the cluster may part on the way here" if isinstance(found, CtaCall) else found
 
 
 def _varies(r: BufferRegion, axes: frozenset[str], launch: Launch, environment: Mapping[Var, Expr]) -> str | None:

@@ -147,6 +147,8 @@ def _cut(
     copies = tuple(_digit(i) for i in tile.replica if i.axis.name in AXES and i.extent != 1)
     offset = tuple(sorted((a.name, _integer(v)) for a, v in tile.offset.items() if a.name in AXES))
     rest = [i for i in tile.replica if i.axis.name not in AXES]
+    named = {i.axis for i in kept}
+    kept += [i for i in tile.shard if i.axis.name not in AXES and i.axis not in named]  # one element along an axis
     mine = TileLayout(tuple(kept) or (Iter(1, 1),), tuple(rest), {a: v for a, v in tile.offset.items() if a.name not in AXES})
     layout = ComposeLayout(buffer.layout.swizzle, mine) if isinstance(buffer.layout, ComposeLayout) else mine
     part = replace(buffer, shape=tuple(const(s) for s in sizes), layout=layout)
