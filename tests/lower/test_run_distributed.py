@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Calls of a cluster on what its CTAs have of their own: registers, shared and tensor memory, spread by the axes cbx, cby, cbz."""
 
 from __future__ import annotations
@@ -11,37 +12,9 @@ from tirx_eq.interp.run import interpret
 from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 
+from .distributed_kernels import AXES, CLUSTERS, OUT, SYNC, built, run
 from .kernels import kernel, with_tensor_memory
 
-AXES = "from tirx_eq.layout import laneid, warpid, tx, cbx, cby, cbz\n"
-#: Name -> shape of the cluster, and the digits of a row that name its CTA.
-CLUSTERS = {
-    "one": ((1,), "", ""), "two": ((2,), "2, ", "1 @ cbx, "), "four": ((4,), "4, ", "1 @ cbx, "),
-    "four, swapped": ((4,), "2, 2, ", "1 @ cbx, 2 @ cbx, "), "two by two": ((2, 2), "2, 2, ", "1 @ cby, 1 @ cbx, "),
-    "along y": ((1, 2), "2, ", "1 @ cby, "),
-}  # fmt: skip
-ROWS = 64  # of a CTA
-HEAD = """
-{ids} = Tx.cta_id_in_cluster([{extents}])
-b = Tx.cta_id([{count}])
-t = Tx.thread_id([{threads}])
-w = Tx.warp_id([{threads} // 32])
-"""
-OPERANDS = """
-d0 = Tx.alloc_local((8,), "float32")
-e0 = Tx.alloc_local((1,), "float32")
-a0 = Tx.alloc_local((8,), "float32")
-h0 = Tx.alloc_local((8,), "float16")
-d = d0.view({rows}, 8, layout=TileLayout(S[({digits}{own}, 8):({axes}1 @ tx, 1)]))
-a = a0.view({rows}, 8, layout=TileLayout(S[({digits}{own}, 8):({axes}1 @ tx, 1)]))
-h = h0.view({rows}, 8, layout=TileLayout(S[({digits}{own}, 8):({axes}1 @ tx, 1)]))
-e = e0.view({rows}, 1, layout=TileLayout(S[({digits}{own}, 1):({axes}1 @ tx, 1)]))
-s = Tx.alloc_shared(({rows}, 8), "float32", layout=TileLayout(S[({digits}{own}, 8):({axes}8, 1)]))
-z = Tx.alloc_shared(({rows}, 8), "float32", layout=ComposeLayout(SwizzleLayout(2, 1, 3), TileLayout(S[({digits}{own}, 8):({axes}8, 1)])))
-q = Tx.alloc_shared(({rows}, 8), "float32")
-m = Tx.alloc_shared((8, 8), "float32")
-"""
-OUT, SYNC = "Tx.cluster.copy(D[:, :], d[:, :])", "Tx.cuda.cta_sync()"
 BODIES = {
     "registers": ["Tx.cluster.copy(d[:, :], A[:, :])", OUT],
     "shared memory": ["Tx.cluster.copy(s[:, :], A[:, :])", SYNC, "Tx.cluster.copy(D[:, :], s[:, :])"],
@@ -72,35 +45,6 @@ BODIES = {
     "cp.async": ["Tx.cluster.copy_async(s[:, :], A[:, :])", "Tx.ptx.cp_async.commit_group()", "Tx.ptx.cp_async.wait_group(0)", SYNC,
                  "Tx.cluster.copy(d[:, :], s[:, :])", OUT],
 }  # fmt: skip
-
-
-def built(lines, cluster, threads=ROWS):
-    """The kernel of some lines for a cluster, and its arguments."""
-    shape, digits, axes = CLUSTERS[cluster]
-    count = int(np.prod(shape))
-    rows = ROWS * count if threads == ROWS else threads * count
-    ids = ", ".join("ijk"[: len(shape)])
-    head = HEAD.format(ids=ids, extents=", ".join(map(str, shape)), count=", ".join(map(str, shape)), threads=threads)
-    head = head.replace("b = Tx.cta_id", f"{', '.join('fgh'[: len(shape)])} = Tx.cta_id")
-    body = OPERANDS.format(rows=rows, own=rows // count, digits=digits, axes=axes) + "\n".join(lines).replace("{last}", str(rows - rows // count))
-    shapes = {"A": (rows, 8), "B": (rows, 8), "C": (rows, 8), "W": (8, 8), "D": (rows, 8), "E": (rows, 1)}
-    params = ", ".join(f'{n}: Tx.Buffer({s}, "float32")' for n, s in shapes.items())
-    given = [np.random.default_rng(k).integers(1, 9, s).astype(np.float32) for k, s in enumerate(shapes.values())]
-    return kernel(head + body, params, AXES), given
-
-
-def run(func, given, policies=("late", "early", "random")):
-    """Compile, assemble, simulate under several schedules, and compare with the interpreter."""
-    made = compile_function(func)
-    made.assemble()
-    wanted = interpret(func, *given)
-    for policy in policies:
-        result = made.simulate(*given, policy=policy, seed=4)
-        assert not result.faults, [str(f) for f in result.faults[:3]]
-        for name, right in wanted.items():
-            np.testing.assert_allclose(np.asarray(result.arrays[name]), np.asarray(right), rtol=2e-6, err_msg=name)
-    assert all(call.equation.status == "equal" for call in made.calls)
-    return made
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -191,16 +135,9 @@ def test_tensor_memory_of_each_cta():
     run(*built([with_tensor_memory("\n".join(lines), 32)], "two", threads=128))
 
 
-MORE = """
-p = Tx.decl_buffer(({rows}, 8), "float32", data=q.data, scope="shared", layout=TileLayout(S[({rows}, 8):(8, 1)] + R[2 : 1 @ cbx]))
-c = a0.view(64, {cols}, layout=TileLayout(S[(64, {digits}8):(1 @ tx, {axes}1)]))
-"""
 #: What a cluster of two refuses, and what it says.
 REFUSED = {
     "copies to global memory": ("Tx.cluster.copy(D[:, :], q[:, :])", "2 CTAs hold a value of one element"),
-    "a part for all": ("Tx.cluster.copy(q[:, :], s[:, :])", "each CTA's 'dst' gets elements of 'src' that other CTAs have"),
-    "rows and columns": ("k = s.view(64, 16, layout=TileLayout(S[(2, 32, 16):(1 @ cbx, 16, 1)]))\nTx.cluster.copy(c[:, :], k[:, :])",
-                         "'src' and 'dst' are spread over the CTAs in different ways|each CTA's 'dst' gets elements of 'src'"),
     "a digit within": ("k = a0.view(128, 8, layout=TileLayout(S[(64, 2, 8):(1 @ tx, 1 @ cbx, 1)]))\nTx.cluster.copy(k[:, :], A[:, :])",
                        "dimension 0 of 'k.*' goes round the CTAs several times"),
     "a CTA that isn't there": ("k = a0.view(64, 8, layout=TileLayout(S[(64, 8):(1 @ tx, 1)] + 5 @ cbx))\nTx.cluster.copy(k[:, :], A[0:64, :])",
@@ -222,13 +159,14 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(name):
     text, says = REFUSED[name]
-    func, _ = built([MORE.format(rows=128, cols=16, digits="2, ", axes="1 @ cbx, ").strip().splitlines()[1], text], "two")
+    func, _ = built([text], "two")
     with pytest.raises(NoCandidate, match=says):
         compile_function(func)
 
 
 def test_what_the_layout_says_is_the_same_in_all_ctas_is_stored_by_one():
-    lines = [MORE.format(rows=128, cols=16, digits="", axes="").strip().splitlines()[0], "Tx.cluster.copy(p[:, :], A[:, :])", SYNC,
+    lines = ["p = Tx.decl_buffer((128, 8), 'float32', data=q.data, scope='shared', "
+             "layout=TileLayout(S[(128, 8):(8, 1)] + R[2 : 1 @ cbx]))", "Tx.cluster.copy(p[:, :], A[:, :])", SYNC,
              "Tx.cluster.copy(D[:, :], p[:, :])"]  # fmt: skip
     func, given = built(lines, "two")
     made = run(func, given)

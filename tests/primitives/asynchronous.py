@@ -26,16 +26,16 @@ NO_ENGINE = (
 COPIES = """## copy_async
 
 Bits are moved, so dtypes don't matter: every copy takes all.  Tensor copies, bulk copies and those from shared to tensor
-memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At cluster
-scope each CTA copies what it has and tells its own barrier of it.  At CTA scope tensor memory and registers exchange what a CTA of one warpgroup has; in a larger one several warps would move the same
-lanes, and the call is made at warpgroup scope.
+memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At CTA
+scope tensor memory and registers exchange what a CTA of one warpgroup has; in a larger one several warps would move the same
+lanes, and the call is made at warpgroup scope.  At cluster scope each CTA copies what it has, and tells its own barrier of it.
 """
 PRODUCTS = """## gemm_async
 
 Issued by one thread, which a warp, a warpgroup or a CTA that makes the call elects; for one CTA or a pair.  At cluster scope
-each CTA multiplies what it has.  B is in shared
-memory, the accumulator in tensor memory, A in either: the tensor core reads and writes nowhere else, and takes no other
-dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one CTA's.
+each CTA multiplies what it has.  B is in shared memory, the accumulator in tensor memory, A in either: the tensor core reads
+and writes nowhere else, and takes no other dtypes.  Scale factors are in tensor memory.  The weight-stationary form is one
+CTA's.
 """
 PADDED = (
     "an `e2m1` beside 8-bit floats is padded to 8 bits: 16 of them in 8 of every 16 bytes of shared memory (a layout with "

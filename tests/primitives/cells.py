@@ -207,7 +207,8 @@ class _Writer:
             tile = f"TileLayout(S[({CTAS}, {ROWS}, {columns}) : (1 @ cbx, 1 @ TLane, 1 @ TCol)])"
         part = columns * dt.storage_bits(dtype) < 32  # of a word
         self.before += [
-            f't{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, layout={tile})',
+            f't{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, '
+            f"layout={tile})",
             f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr={at}, layout={tmem})',
             f'h{name} = Tx.alloc_local(({words},), "uint32")',
             f'g{name} = Tx.decl_buffer(({columns},), "{dtype}", data=h{name}.data, scope="local")' if part else

@@ -29,6 +29,7 @@ from ..ir import (
 )
 from ..ir.index import names
 from ..ir.stmt import seq
+from .cta_exchange import Exchange
 from .expand import expand
 from .scope import new_scope
 from .sharing.cta_parts import CtaCall, cta_call, cta_register, reads
@@ -122,6 +123,7 @@ class _Distribute(StmtMutator):
         self.launch = launch
         self.elsewhere = elsewhere
         self.environment: dict[Var, Expr] = dict(launch.ids)
+        self.exchange = Exchange(launch, self._spread, self._is_elsewhere)
         self.spreads: dict[Buffer, CtaSpread | str] = {}
         self.apart = 0  # statements around this one that only some CTAs of a cluster may reach
 
@@ -171,6 +173,8 @@ class _Distribute(StmtMutator):
             return found.call if found.guard is None else IfThenElse(found.guard, found.call, span=value.span)
         if isinstance(found, str) and (composed := expand(value, self.launch)) is not None:
             return seq(self.visit(part) for part in composed)
+        if isinstance(found, str) and (met := self.exchange.across(value, self.environment)) is not None:
+            return seq(met)
         return value
 
     def _spread(self, buffer: Buffer) -> CtaSpread | str:

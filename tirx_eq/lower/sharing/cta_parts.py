@@ -62,15 +62,17 @@ class CtaCall:
 
 
 @dataclass(frozen=True)
-class _Held:
+class CtaHeld:
     """An operand in the memories of CTAs: its region in a CTA's own part, the dimensions it is cut along, the conditions
-    under which a CTA has some of it, and of those that only copies don't fulfil."""
+    under which a CTA has some of it, and of those that only copies don't fulfil; ``first[d]`` is the number of the first block
+    of dimension d that the whole region has."""
 
     spread: CtaSpread
     region: BufferRegion
     cuts: dict[int, Cut]
     conditions: tuple[Expr, ...]
     first_copy: tuple[Expr, ...]
+    first: dict[int, int]
 
 
 def is_per_cta(buffer: Buffer) -> bool:
@@ -113,14 +115,14 @@ def cta_call(
         if remote(r.buffer):
             return f"'{r.buffer.name}' is in the shared memory of a CTA that is named, so it is no part of a whole"
     for r in regions.values():
-        if (reason := _varies(r, axes, launch, environment)) is not None:
+        if (reason := varies(r, axes, launch, environment)) is not None:
             return reason
     iteration = iteration_of(call)
     if isinstance(iteration, str):
         return iteration
-    held: dict[str, _Held] = {}
+    held: dict[str, CtaHeld] = {}
     for n, s in known.items():
-        found = _held(s, regions[n], iteration.axes[n], launch)
+        found = cta_held(s, regions[n], iteration.axes[n], launch)
         if isinstance(found, str):
             return found
         held[n] = found
@@ -140,7 +142,7 @@ def why_together(c: CallContext) -> str | None:
     return "CTAs of the cluster may part on the way here" if isinstance(found, CtaCall) else found
 
 
-def _varies(r: BufferRegion, axes: frozenset[str], launch: Launch, environment: Mapping[Var, Expr]) -> str | None:
+def varies(r: BufferRegion, axes: frozenset[str], launch: Launch, environment: Mapping[Var, Expr]) -> str | None:
     """Why the CTAs along some axes don't mean one region."""
     for d, part in enumerate(r.region):
         low = _resolved(part.min, environment)
@@ -195,9 +197,10 @@ def cta_register(register: str, launch: Launch, cta: Mapping[str, int]) -> int |
     return cta[f"cb{axis}"] if name in ("ctaid", "cluster_ctaid") else None
 
 
-def _held(s: CtaSpread, r: BufferRegion, axes: Sequence[int | None], launch: Launch) -> _Held | str:
+def cta_held(s: CtaSpread, r: BufferRegion, axes: Sequence[int | None], launch: Launch) -> CtaHeld | str:
     ranges = list(r.region)
     cuts: dict[int, Cut] = {}
+    firsts: dict[int, int] = {}
     conditions = [e for e in s.present(launch) if not _always(e, launch)]
     for dim, digits in enumerate(s.blocks):
         if not digits:
@@ -207,7 +210,7 @@ def _held(s: CtaSpread, r: BufferRegion, axes: Sequence[int | None], launch: Lau
             return f"dimension {dim} of '{r.buffer.name}' is spread over CTAs, so where a region begins there must be constant"
         low, extent = part.min.value, int(part.extent)  # type: ignore[call-overload]
         first, last = low // size, (low + extent - 1) // size
-        number = s.block(dim, launch)
+        number, firsts[dim] = s.block(dim, launch), first
         if first == last:
             ranges[dim] = Range(const(low - first * size), const(extent))
             within = [binary(EQ, number, first)]
@@ -221,7 +224,7 @@ def _held(s: CtaSpread, r: BufferRegion, axes: Sequence[int | None], launch: Lau
             cuts[along] = Cut((s.key(dim), first), last + 1 - first, size, number - first if first else number)
         conditions += [e for e in within if not _always(e, launch)]
     copies = tuple(binary(EQ, s.value(d, launch), 0) for d in s.copies)
-    return _Held(s, BufferRegion(s.part, tuple(ranges), span=r.span), cuts, tuple(conditions), copies)
+    return CtaHeld(s, BufferRegion(s.part, tuple(ranges), span=r.span), cuts, tuple(conditions), copies, firsts)
 
 
 def _always(e: Expr, launch: Launch) -> bool:
@@ -229,7 +232,7 @@ def _always(e: Expr, launch: Launch) -> bool:
 
 
 def _divided(
-    call: TilePrimitiveCall, regions: dict[str, BufferRegion], held: dict[str, _Held], iteration: Iteration, launch: Launch
+    call: TilePrimitiveCall, regions: dict[str, BufferRegion], held: dict[str, CtaHeld], iteration: Iteration, launch: Launch
 ) -> CtaCall | str:
     cuts: dict[int, tuple[str, Cut]] = {}
     for n, h in held.items():
@@ -247,7 +250,7 @@ def _divided(
             return f"each CTA's '{n}' gets elements of '{cuts[lacking[0]][0]}' that other CTAs have"
     guards = []
     for n in outputs:
-        guard = _workers(n, held, cuts, launch) if n in held else _writers(held, cuts, launch)
+        guard = _workers(n, held, cuts, launch) if n in held else writers(held, cuts, launch)
         if isinstance(guard, str):
             return guard
         guards.append(guard)
@@ -287,7 +290,7 @@ def _where(conditions: Sequence[Expr], launch: Launch) -> list[bool]:
 
 
 def _workers(
-    n: str, held: dict[str, _Held], cuts: dict[int, tuple[str, Cut]], launch: Launch
+    n: str, held: dict[str, CtaHeld], cuts: dict[int, tuple[str, Cut]], launch: Launch
 ) -> tuple[Expr, ...] | str:
     """The conditions under which a CTA has a part of the destination; it must then have what that is made of."""
     works = _where(held[n].conditions, launch)
@@ -299,9 +302,11 @@ def _workers(
     return held[n].conditions
 
 
-def _writers(held: dict[str, _Held], cuts: dict[int, tuple[str, Cut]], launch: Launch) -> tuple[Expr, ...] | str:
-    """The conditions under which a CTA stores to global memory: each part is stored once."""
-    conditions = list(dict.fromkeys(e for h in held.values() for e in (*h.conditions, *h.first_copy)))
+def writers(
+    held: dict[str, CtaHeld], cuts: dict[int, tuple[str, Cut]], launch: Launch, also: Sequence[Expr] = ()
+) -> tuple[Expr, ...] | str:
+    """The conditions under which a CTA stores to global memory, those of ``also`` among them: each part is stored once."""
+    conditions = list(dict.fromkeys([*(e for h in held.values() for e in (*h.conditions, *h.first_copy)), *also]))
     conditions = [e for e in conditions if not _always(e, launch)]
     count: dict[tuple[int, ...], int] = {}
     for cta, works in zip(cta_points(launch), _where(conditions, launch)):

@@ -1,0 +1,333 @@
+"""Calls of a cluster for which a CTA needs what others have: through shared memory, which CTAs of a cluster read of each other.
+
+Every CTA makes its part of the destination piece by piece; a source is read in the CTA that has the piece (``mapa``, ``ld`` in
+``shared::cluster``).  What is in registers or tensor memory is put into shared memory first.  A reduction over elements of
+several CTAs is one of each CTA's own, then one of these results, which each CTA collects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..ir import (
+    EQ,
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    DeclBuffer,
+    Evaluate,
+    ExecScope,
+    Expr,
+    IfThenElse,
+    LambdaExpr,
+    Op,
+    PointerType,
+    PrimType,
+    Range,
+    Stmt,
+    TilePrimitiveCall,
+    Var,
+    call,
+    const,
+    substitute,
+)
+from ..ir.arith import binary
+from ..ir.op import TILE_PREFIX
+from ..ir.stmt import seq
+from .operations import FAMILIES
+from .sharing.cta_parts import CtaHeld, conjunction, cta_held, is_per_cta, varies, writers
+from .sharing.cta_spread import AXES, CtaSpread
+from .sharing.iteration import Iteration, iteration_of
+from .sharing.threads import Launch
+
+#: Pieces, and so reads of other CTAs' memory, of one call at most.
+MAX_PIECES = 64
+
+
+@dataclass
+class Exchange:
+    """What the statements of one function are made with; ``count`` numbers the buffers made."""
+
+    launch: Launch
+    spread: Callable[[Buffer], CtaSpread | str]
+    remote: Callable[[Buffer], bool]
+    count: int = 0
+
+    def across(self, value: TilePrimitiveCall, environment: dict[Var, Expr]) -> list[Stmt] | None:
+        """The statements of a CTA for a call that needs other CTAs' parts; None if these can't be had."""
+        regions = {n: a for n, a in zip(value.signature.operands, value.args) if isinstance(a, BufferRegion)}
+        kind = FAMILIES.get(value.op.short_name, value.op.short_name)
+        if kind not in ("map", "copy", "reduce") or value.config.keys() - {"vec_len"} or len(value.signature.outputs) != 1:
+            return None
+        if any(self.remote(r.buffer) for r in regions.values()):
+            return None
+        iteration = iteration_of(value)
+        if isinstance(iteration, str):
+            return None
+        wide = frozenset(a for a, x in AXES.items() if self.launch.cluster["xyz".index(x)] > 1)
+        if any(varies(r, wide, self.launch, environment) for r in regions.values()):
+            return None
+        held: dict[str, CtaHeld] = {}
+        for n, r in regions.items():
+            if not is_per_cta(r.buffer):
+                continue
+            spread = self.spread(r.buffer)
+            found = cta_held(spread, r, iteration.axes[n], self.launch) if isinstance(spread, CtaSpread) else spread
+            if isinstance(found, str):
+                return None
+            held[n] = found
+        made = _Call(self, value, regions, held, iteration)
+        return made.reduced() if kind == "reduce" else made.gathered()
+
+    def shared(self, what: str, dtype: str, shape: Sequence[int]) -> Buffer:
+        """A buffer in shared memory."""
+        self.count += 1
+        name = f"{what}_{self.count}"
+        data = Var(name, PointerType(PrimType(dtype), "shared"))
+        return Buffer(data, dtype, tuple(const(e) for e in shape), name=name)
+
+    def seen(self, buffer: Buffer, rank: Expr) -> tuple[list[Stmt], Buffer]:
+        """Declarations of the view of a buffer of the CTA with a rank, and the view."""
+        self.count += 1
+        first = BufferLoad(buffer, tuple(const(0) for _ in buffer.shape))
+        at = call("tirx.ptx.map_shared_rank", "handle", call("tirx.address_of", "handle", first), rank)
+        there = Var(f"{buffer.name}_of_{self.count}", PointerType(PrimType(buffer.dtype), "shared"))
+        view = replace(buffer, data=there, name=there.name, elem_offset=const(0))
+        return [Bind(there, call("tirx.reinterpret", "handle", at)), DeclBuffer(view, there)], view
+
+
+@dataclass
+class _Call:
+    """One call: its regions and what of them is held by CTAs."""
+
+    x: Exchange
+    value: TilePrimitiveCall
+    regions: dict[str, BufferRegion]
+    held: dict[str, CtaHeld]
+    iteration: Iteration
+
+    @property
+    def dst(self) -> str:
+        return self.value.signature.outputs[0]
+
+    # -- element-wise -----------------------------------------------------------------------------------------------
+
+    def gathered(self) -> list[Stmt] | None:
+        """The call piece by piece, each piece of a source in the CTA that has it; for a destination that CTAs hold."""
+        if self.dst not in self.held:
+            return None
+        dst = self.held[self.dst]
+        foreign = {n: dims for n, h in self.held.items() if n != self.dst and (dims := self._foreign(n, h))}
+        extents = dict(zip(self.iteration.axes[self.dst], self.regions[self.dst].const_extents() or ()))
+        base: dict[int, Expr] = {along: cut.number * cut.size for along, cut in dst.cuts.items()}
+        length = {a: dst.cuts[a].size if a in dst.cuts else e for a, e in extents.items() if a is not None}
+        piece = dict(length)
+        for n, dims in foreign.items():
+            for d in dims:
+                along = self.iteration.axes[n][d]
+                if along is not None and along in self.held[n].cuts:
+                    size = self.held[n].cuts[along].size
+                    if along not in piece or max(piece[along], size) % min(piece[along], size):
+                        return None
+                    piece[along] = min(piece[along], size)
+        if prod(length[a] // piece[a] for a in piece) > MAX_PIECES:
+            return None
+        if any(self.regions[n].buffer.data is self.regions[self.dst].buffer.data for n in foreign):
+            return None  # a CTA would write what others read
+        before, sources, after = self._reachable(foreign)
+        body: list[Stmt] = []
+        for step in product(*(range(length[a] // piece[a]) for a in piece)):
+            at = {a: k * piece[a] for a, k in zip(piece, step)}
+            where = {a: base.get(a, const(0)) + at[a] for a in piece}
+            args: dict[str, BufferRegion] = {}
+            for n, r in self.regions.items():
+                if n in sources:
+                    view, declared = self._piece_elsewhere(n, foreign[n], sources[n], at, where, piece)
+                    body += declared
+                    args[n] = view
+                else:
+                    args[n] = self._piece(n, r, at, where, piece)
+            body.append(self._call(args, where))
+        guard = conjunction(dst.conditions)
+        return [*before, *(body if guard is None else [IfThenElse(guard, seq(body))]), *after]
+
+    def _foreign(self, n: str, h: CtaHeld) -> list[int]:
+        """Dimensions of a source whose block in this CTA isn't that of the destination."""
+        dst = self.held[self.dst]
+        found = []
+        for d, digits in enumerate(h.spread.blocks):
+            along = self.iteration.axes[n][d]
+            mine, other = h.cuts.get(along) if along is not None else None, dst.cuts.get(along) if along is not None else None
+            same = mine is not None and other is not None and (mine.key, mine.size) == (other.key, other.size)
+            if digits and not same:
+                found.append(d)
+        return found
+
+    def _reachable(self, foreign: dict[str, list[int]]) -> tuple[list[Stmt], dict[str, BufferRegion], list[Stmt]]:
+        """Statements that put foreign sources into shared memory, where each then is, and what follows the reading."""
+        before: list[Stmt] = []
+        sources: dict[str, BufferRegion] = {}
+        for n in foreign:
+            h = self.held[n]
+            if h.region.buffer.scope.startswith("shared"):
+                sources[n] = h.region
+                continue
+            held = self.x.shared(f"of_{h.spread.buffer.name}", h.region.dtype, h.region.const_extents() or ())
+            sources[n] = held.full_region()
+            put = _cta(self.value, "copy", (sources[n], h.region))
+            guard = conjunction(h.conditions)
+            before += [AllocBuffer(held), put if guard is None else IfThenElse(guard, put)]
+        wait = [self._sync()] if before else []
+        return [*before, *wait], sources, wait
+
+    def _sync(self) -> Stmt:
+        return Evaluate(call("tirx.cuda.cluster_sync", "void"), span=self.value.span)
+
+    def _piece_elsewhere(
+        self, n: str, dims: list[int], source: BufferRegion, at: dict[int, int], where: dict[int, Expr], piece: dict[int, int]
+    ) -> tuple[BufferRegion, list[Stmt]]:
+        h, axes = self.held[n], self.iteration.axes[n]
+        blocks: dict[int, Expr] = {}
+        ranges = list(source.region)
+        for d, along in enumerate(axes):
+            cut = h.cuts.get(along) if along is not None else None
+            if d in dims:
+                first = h.first[d]
+                blocks[d] = const(first) if cut is None else where[along] // cut.size + first  # type: ignore[index]
+            if along is None or along not in piece:
+                continue
+            inside: Any = where[along]
+            if cut is not None:
+                inside = inside % cut.size if d in dims else at[along]
+            ranges[d] = Range(source.region[d].min + inside, const(piece[along]))
+        declared, view = self.x.seen(source.buffer, _rank(h.spread, blocks, self.x.launch))
+        return BufferRegion(view, tuple(ranges), span=source.span), declared
+
+    def _piece(
+        self, n: str, r: BufferRegion, at: dict[int, int], where: dict[int, Expr], piece: dict[int, int]
+    ) -> BufferRegion:
+        """A piece of an operand that this CTA has, or everybody."""
+        mine = self.held[n].region if n in self.held else r
+        cuts = self.held[n].cuts if n in self.held else {}
+        ranges = list(mine.region)
+        for d, along in enumerate(self.iteration.axes[n]):
+            if along is not None and along in piece:
+                low = at[along] if along in cuts else where[along]
+                ranges[d] = Range(ranges[d].min + low, const(piece[along]))
+        return BufferRegion(mine.buffer, tuple(ranges), span=r.span)
+
+    def _call(self, regions: dict[str, BufferRegion], where: dict[int, Expr]) -> TilePrimitiveCall:
+        args: list[Any] = []
+        for name, arg in zip(self.value.signature.operands, self.value.args):
+            if isinstance(arg, LambdaExpr):
+                lead = self.iteration.axes[self.dst]
+                shifts = {v: v + where[a] for v, a in zip(arg.vars, lead) if a is not None}
+                arg = LambdaExpr(arg.vars, substitute(arg.body, shifts))
+            args.append(regions.get(name, arg))
+        return replace(self.value, scope=ExecScope("cta"), args=tuple(args), span=self.value.span)
+
+    # -- reductions -------------------------------------------------------------------------------------------------
+
+    def reduced(self) -> list[Stmt] | None:
+        """Each CTA reduces what it has; the results of those that have parts of the same rows are collected and reduced."""
+        src = self.held.get("src")
+        if src is None or src.conditions or src.spread.copies:
+            return None
+        axes, launch = self.iteration.axes, self.x.launch
+        met = {a: src.cuts[a] for a in sorted(self.iteration.summed) if a in src.cuts}
+        kept = {a: cut for a, cut in src.cuts.items() if a not in met}
+        if not met or any(b and a not in src.cuts for b, a in zip(src.spread.blocks, axes["src"])):
+            return None
+        dst = self.held.get("dst")
+        extents = self.regions["dst"].const_extents() or ()
+        own: dict[int, tuple[Expr, int]] = {}  # what of a CTA's result goes to its destination
+        guard: Expr | None = None
+        if dst is not None:
+            for d, a in enumerate(axes["dst"]):
+                cut = dst.cuts.get(a) if a is not None else None
+                if a in kept and (cut is None or (cut.key, cut.size) != (kept[a].key, kept[a].size)):
+                    return None
+                if cut is not None and a not in kept:
+                    own[d] = (cut.number * cut.size, cut.size)
+            guard = conjunction(dst.conditions)
+        else:
+            first = [binary(EQ, cut.number, 0) for cut in met.values()]
+            found = writers({"src": src}, {a: ("src", cut) for a, cut in kept.items()}, launch, first)
+            if isinstance(found, str):
+                return None
+            guard = conjunction(found)
+        part = tuple(kept[a].size if a in kept else e for a, e in zip(axes["dst"], extents))
+        dtype = self.regions["src"].dtype
+        mine = self.x.shared("results", dtype, part)
+        count = prod(cut.count for cut in met.values())
+        every = self.x.shared("all_results", dtype, (count, *part))
+        op = _operation(self.value)
+        no = const(False)
+        steps: list[Stmt] = [
+            AllocBuffer(mine), AllocBuffer(every),
+            _cta(self.value, op, (mine.full_region(), src.region, self.value.operand("axes"), no)), self._sync(),
+        ]  # fmt: skip
+        for k, blocks in enumerate(product(*(range(cut.count) for cut in met.values()))):
+            at = dict(zip(met, blocks))
+            chosen = {d: const(at[a] + src.first[d]) for d, a in enumerate(axes["src"]) if a in at}
+            declared, view = self.x.seen(mine, _rank(src.spread, chosen, launch))
+            to = BufferRegion(every, (Range(const(k), const(1)), *every.full_region().region[1:]))
+            steps += [*declared, _cta(self.value, "copy", (to, view.full_region()))]
+        steps.append(self._sync())
+        ranges = [Range(const(0), const(count))]
+        for d, e in enumerate(part):
+            low, size = own.get(d, (const(0), e))
+            ranges.append(Range(low, const(size)))
+        into = dst.region if dst is not None else self._stored(kept)
+        last = replace(
+            self.value, args=(into, BufferRegion(every, tuple(ranges)), const(0), *self.value.args[3:]),
+            scope=ExecScope("cta"), span=self.value.span,
+        )  # fmt: skip
+        return [*steps, last if guard is None else IfThenElse(guard, last)]
+
+    def _stored(self, kept: dict[int, Any]) -> BufferRegion:
+        """The part of a result in global memory that a CTA makes."""
+        r = self.regions["dst"]
+        ranges = [
+            Range(p.min + kept[a].number * kept[a].size, const(kept[a].size)) if a in kept else p
+            for p, a in zip(r.region, self.iteration.axes["dst"])
+        ]
+        return BufferRegion(r.buffer, tuple(ranges), span=r.span)
+
+
+def _operation(value: TilePrimitiveCall) -> str:
+    """sum, max or min."""
+    if value.op.short_name != "reduce_negate":
+        return value.op.short_name
+    op = value.operand("reduce_op")
+    return op.short_name if isinstance(op, Op) else str(op)
+
+
+def _cta(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimitiveCall:
+    return TilePrimitiveCall(Op.get(TILE_PREFIX + op), args, scope=ExecScope("cta"), span=value.span)
+
+
+def _rank(s: CtaSpread, blocks: dict[int, Expr], launch: Launch) -> Expr:
+    """The rank of the CTA that has the given blocks of some dimensions, and otherwise what this CTA has."""
+    total: Expr = const(0)
+    size = 1
+    for axis, x in AXES.items():
+        count = launch.cluster["xyz".index(x)]
+        own, chosen, reach = launch.cta_in_cluster(x), const(0), 1
+        for dim, block in blocks.items():
+            below = 1
+            for d in reversed(s.blocks[dim]):
+                if d.axis == axis:
+                    digit = (block // below if below > 1 else block) % d.extent
+                    own, chosen, reach = own - s.value(d, launch) * d.stride, chosen + digit * d.stride, reach * d.extent
+                below *= d.extent
+        at = chosen if reach == count > 1 else own + chosen
+        total = total + at * size
+        size *= count
+    return total
