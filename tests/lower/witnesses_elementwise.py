@@ -34,8 +34,7 @@ ELEMENTWISE = {
     "three registers": of("Tx.add(r[0:3], r[0:3], s[0:3])", LOCAL),
     "a large tile by one thread": of("if tid == 0:\n    Tx.add(B[:, :], A[:, :], 1.0)"),
     "halves of bytes in another order": of(
-        "Tx.cast(s[:], u[:])", LOCAL + 'q = Tx.alloc_local((16,), "float4_e2m1fn")\n'
-        "u = q.view(16, layout=TileLayout(S[(8, 2):(2, -1)] + 1))\n"),
+        "Tx.cast(C[tid % 64, 1:5], r[0:4])", LOCAL, 'C: Tx.Buffer((64, 64), "float4_e2m1fn")'),
     "columns": of("Tx.cta.add(B[:, :], V[:, :], 1.0)", COLUMNS),
     "odd start": of("Tx.cta.add(B[:, 1:33], A[:, 0:32], 1.0)"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ PARAMS = 'A: Tx.Buffer((64, 64), "float4_e2m1fn"), B: Tx.Buffer((64, 64), "float
 LOCAL = 'r = Tx.alloc_local((16,), "float4_e2m1fn")\ns = Tx.alloc_local((16,), "float4_e2m1fn")\n'
 LANES = LOCAL + """
 v = r.view(32, 16, layout=TileLayout(S[(32, 16):(1 @ laneid, 1)]))
-u = s.view(32, 16, layout=TileLayout(S[(2, 16, 16):(1 @ laneid, 2 @ laneid, 1)]))
+u = s.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))
 l = s.view(16, 16, layout=TileLayout(S[(16, 16):(1 @ laneid, 1)]))
 """
 TENSOR_MEMORY = """
@@ -28,7 +28,7 @@ HALF_WITNESSES = {
     "halves by a cluster": of("Tx.cluster.copy(B[:, :], A[:, :])"),
     "halves of two dtypes": of("Tx.copy(r[:], A[0, 0:16])", params=PARAMS.replace('(64, 64), "float4_e2m1fn")', '(64, 64), "uint8")')),
     "halves of bytes of memory": of("Tx.copy(B[0, 1:9], r[0:8])"),
-    "halves of other threads": of("if w == 0:\n    Tx.warp.copy(v[:, :], u[:, :])", LANES),
+    "halves of other threads": of("if w == 0:\n    Tx.warp.copy(u[:, :], u[:, :])", LANES),
     "whole bytes": of("Tx.cta.copy(B[:, :], A[:, :])", "", PARAMS.replace("float4_e2m1fn", "uint8")),
     "halves of tensor memory": of("Tx.copy(r[:], t[0:1, :])", LOCAL + TENSOR_MEMORY),
 }  # fmt: skip
@@ -56,7 +56,7 @@ HALF_WITNESSES |= {
         "Tx.permute_layout(r[:], A[0, 0:16])", params=PARAMS.replace('A: Tx.Buffer((64, 64), "float4_e2m1fn")',
                                                                      'A: Tx.Buffer((64, 64), "uint8")')),
     "permuted halves of a row in place": of("Tx.warp.permute_layout(B[0, 0:8], B[0, 4:12])"),
-    "permuted halves of other threads": of("if w == 0:\n    Tx.warp.permute_layout(v[:, :], u[:, :])", LANES),
+    "permuted halves of other threads": of("if w == 0:\n    Tx.warp.permute_layout(u[:, :], u[:, :])", LANES),
     "permuted halves of bytes of memory": of("Tx.permute_layout(B[0, 1:9], r[0:8])"),
 }
 UNEQUAL_HALVES = {"halves of two extents": of("Tx.copy(r[:], A[0, 0:16])")}

@@ -19,7 +19,7 @@ from .expand import barrier_between
 from .operations import FAMILIES
 from .sharing.holders import Held
 from .sharing.work import Work, active_threads, aligned_axes, holders_of, leader, owned_work, regions_of
-from .stage_registers import new_registers
+from .stage_parts import new_registers
 from .storage import const_shape
 
 SCOPES = ("warp", "warpgroup", "cta")

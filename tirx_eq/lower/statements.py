@@ -82,10 +82,13 @@ from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
 from .stack import in_registers
 from .stage_copies import stage_copies
+from .stage_halves import stage_halves
 from .stage_registers import stage_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
+#: Layouts first, then halves of bytes, which may be exchanged, and put in order for that.
+MAX_STAGES = 3
 
 
 class Lowerer(Placed):
@@ -376,7 +379,7 @@ class Lowerer(Placed):
         args = tuple(replace_reads(a, fix) if isinstance(a, BufferRegion) else a for a in s.args)
         return replace_node(s, args=args)
 
-    def tile_call(self, s: TilePrimitiveCall, place: Place) -> list[Node]:
+    def tile_call(self, s: TilePrimitiveCall, place: Place, depth: int = 0) -> list[Node]:
         if not place.active.mask.any():
             self.notes.append(f"{s.span}: no thread reaches this call of '{s.op.short_name}'")
             return []
@@ -396,11 +399,22 @@ class Lowerer(Placed):
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,
         )
-        if (staged := stage_copies(context) or stage_registers(context)) is not None:
-            pending, place.pending = place.pending, []
-            return [*pending, *(node for part in staged for node in self.block(part, place))]
+        staged = None
+        if depth < MAX_STAGES:
+            staged = stage_copies(context) or stage_registers(context) or stage_halves(context)
+        if staged is not None:
+            return self._staged(staged, place, depth + 1)
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
+
+    def _staged(self, parts: Sequence[Stmt], place: Place, depth: int) -> list[Node]:
+        """What a call is made of, which may be made of others in turn."""
+        nodes, place.pending = place.pending, []
+        for part in parts:
+            made = self.tile_call(part, place, depth) if isinstance(part, TilePrimitiveCall) else self.block(part, place)
+            nodes += [*place.pending, *made]
+            place.pending.clear()
+        return nodes
 
 
 def _aligned(opcode: str) -> bool:
