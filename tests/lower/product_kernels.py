@@ -45,7 +45,7 @@ def fragments(
 def register_product(
     shape: tuple[int, int, int], dtypes: tuple[str, str, str], scope: str = "warp",
     transposed: tuple[bool, bool] = (False, False), beta: float | str = 1.0, alpha: float | str = 1.0, in_place: bool = True,
-    scalars: str = "",
+    scalars: str = "", config: str = "",
 ) -> PrimFunc:  # fmt: skip
     """D = alpha * A·B + beta * C with everything in registers; 128 threads, of which a warp works at warp scope.
 
@@ -65,7 +65,7 @@ def register_product(
         if name != "D":
             lines.append(f"{guard}Tx.{scope}.copy({name.lower()}[:, :], {name}[:, :])")
     out = "c" if in_place else "d"
-    rest = f"{transposed[0]}, {transposed[1]}, {alpha}, {beta}"
+    rest = f"{transposed[0]}, {transposed[1]}, {alpha}, {beta}{config}"
     lines.append(f"{guard}Tx.{scope}.gemm({out}[:, :], a[:, :], b[:, :], c[:, :], {rest})")
     lines.append(f"{guard}Tx.{scope}.copy(D[:, :], {out}[:, :])")
     params = ", ".join(f'{x}: Tx.Buffer({sizes[x]}, "{t}")' for x, t in zip("ABCD", (a, b, d, d))) + scalars

@@ -133,6 +133,35 @@ def test_scaled_products_of_other_dtypes(dtypes, scalars):
     assert check(func, [*given(shape, dtypes), *factors], assemble=True).chosen.node == "MmaSyncScaled"
 
 
+@pytest.mark.parametrize(("dtypes", "alpha", "beta"), [
+    (("float16", "float16", "float16"), 0.5, 1.0), (("float16", "float16", "float16"), "alpha", "beta"),
+    (("bfloat16", "bfloat16", "bfloat16"), 1.0, 1.0), (("bfloat16", "bfloat16", "bfloat16"), "alpha", 0.0),
+    (("float8_e4m3fn", "float8_e5m2", "float16"), 2.0, 3.0), (("float16", "float16", "bfloat16"), 1.0, 1.0),
+])  # fmt: skip
+def test_results_of_16_bits_are_rounded_once(dtypes, alpha, beta):
+    """Sums and what they are scaled by in 32 bits: D = 2 A·B would be beyond f16 in between, and isn't in the end."""
+    shape = (32, 16, 32)
+    func = register_product(shape, dtypes, beta=beta, alpha=alpha, scalars=SCALARS)
+    arrays = given(shape, dtypes)
+    factors = {"alpha": np.float32(0.25), "beta": np.float32(-3.0)}
+    made = compile_function(func)
+    made.assemble()
+    got = made.simulate(*arrays, *factors.values(), np.int32(1)).arrays["D"]
+    a, b, c = (x.astype(np.float64) for x in arrays[:3])
+    exact = factors.get(alpha, alpha) * (a @ b) + factors.get(beta, beta) * c
+    np.testing.assert_array_equal(got, exact.astype(got.dtype))
+    assert {"MmaSyncScaled", "MmaSync"} & {k.choice.chosen.node for k in made.calls}
+    assert all(k.equation.status == "equal" for k in made.calls)
+
+
+def test_a_product_beyond_the_range_of_the_result_before_it_is_scaled():
+    func = register_product((16, 8, 16), ("float16", "float16", "float16"), alpha=1 / 64, beta=0.0)
+    arrays = given((16, 8, 16), ("float16", "float16", "float16"))
+    arrays[0][:], arrays[1][:] = 128, 128  # 16 products of 2^14, 2^18 in all, of which a 64th is 2^12
+    got = compile_function(func).simulate(*arrays).arrays["D"]
+    assert (got == 4096).all()
+
+
 @pytest.mark.parametrize("result", ["float32", "float16", "int32"])
 def test_factors_of_products_from_memory_known_at_run_time(result):
     kind = "int32" if result == "int32" else "float32"

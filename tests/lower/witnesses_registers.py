@@ -83,7 +83,8 @@ REGISTER_WITNESSES = {
     "product of float32": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("float32")),
     "twice the product": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=2.0)", PRODUCT),
     "half the product of integers": lambda: register_product((16, 8, 32), ("int8", "int8", "int32"), alpha=0.5),
-    "product of halves": lambda: register_product((16, 8, 16), ("float16", "float16", "float16"), alpha=0.5),
+    "product of halves": lambda: register_product(
+        (16, 8, 16), ("float16", "float16", "float16"), alpha=0.5, config=", dispatch='mma_sync_scaled'"),
     "product over its addend": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], e[:, :], beta=1.0)", PRODUCT),
     "product with rows of lanes": of(ONE + "Tx.warp.gemm(l[:, :], a[:, :], b[:, :], l[:, :])", PRODUCT),
     "spread load": of(ONE + LOAD),

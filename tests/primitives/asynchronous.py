@@ -46,7 +46,8 @@ FRAGMENTS = """
 ## gemm of fragments
 
 At warp, warpgroup and CTA scope, A, B, C and D in registers as `mma.sync` has them: `gemm/mma_sync`, in these shapes, and
-where `alpha` or `beta` is another number than 1, or known at run time only, `gemm/mma_sync_scaled` (D of 32 or 64 bits).
+where `alpha` or `beta` is another number than 1, or known at run time only, `gemm/mma_sync_scaled`; a scaled
+D of f16, and any of bf16, is formed in f32 and rounded once.
 A thread alone can't: the instruction is executed by the 32 lanes of a warp.
 """
 BY_WARPS = "`tcgen05.ld` and `tcgen05.st` are executed by all 32 lanes of a warp together, not by one thread"

@@ -6,7 +6,7 @@ Tile primitive calls become :class:`TileCall` nodes first, since their lowerings
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +50,7 @@ from .checks.barriers import Sync
 from .checks.bounds import check_element
 from .code.atomics import ATOMICS, check_places
 from .code.snapshots import replace_reads
-from .context import call_context
+from .context import CallContext, call_context
 from .expand import expand
 from .intrinsics.barriers import PARITY_WAITS
 from .intrinsics.build import arguments as named_arguments
@@ -83,12 +83,16 @@ from .sharing.agreement import agree, classes_of, meet, scattered
 from .stack import in_registers
 from .stage_copies import stage_copies
 from .stage_halves import stage_halves
+from .stage_products import stage_products
 from .stage_registers import stage_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
-#: Layouts first, then halves of bytes, which may be exchanged, and put in order for that.
-MAX_STAGES = 3
+#: What makes several calls of one, in the order in which they are asked.
+STAGES: tuple[Callable[[CallContext], Sequence[Stmt] | None], ...] = (
+    stage_products, stage_copies, stage_registers, stage_halves,
+)  # fmt: skip
+MAX_STAGES = 3  # layouts, then halves of bytes, which may be exchanged, and put in order for that
 
 
 class Lowerer(Placed):
@@ -399,9 +403,7 @@ class Lowerer(Placed):
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,
         )
-        staged = None
-        if depth < MAX_STAGES:
-            staged = stage_copies(context) or stage_registers(context) or stage_halves(context)
+        staged = next((made for stage in STAGES if (made := stage(context))), None) if depth < MAX_STAGES else None
         if staged is not None:
             return self._staged(staged, place, depth + 1)
         self.contexts.append(context)
