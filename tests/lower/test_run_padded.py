@@ -42,12 +42,16 @@ BY_TENSOR_COPIES = (
 
 @dataclass(frozen=True)
 class Padded(Product):
-    """A product with K = 128 from shared memory, whose operands of 4 bits are padded; ``tma``: loaded by tensor copies."""
+    """A product with K = 128 from shared memory, whose operands of 4 bits are padded; ``tma``: loaded by tensor copies.
+
+    ``by_copy``: from there A goes to tensor memory.
+    """
 
     k: int = 128
     a_in_tmem: bool = False
     mode: str = "128B"
     tma: bool = False
+    by_copy: bool = False
 
     def text(self) -> str:
         text = super().text().replace("tid_in_wg\n", "tid_in_wg, SwizzleLayout, ComposeLayout\n", 1)
@@ -55,6 +59,10 @@ class Padded(Product):
             packed = f'mma_shared_layout("{FP4}", "128B", ({rows}, {self.k})))'
             text = text.replace(packed, PADDED[self.mode].format(rows // 8, self.k // 128) + ", align=1024)")
         text = re.sub(r"(pool\.alloc\(.*layout=mma_shared_layout\(.*\)\))\)\n", r"\1, align=1024)\n", text)
+        if self.by_copy:
+            text = text.replace("tmem[:, :], A_s[:, :]", "tmem[:, :], A_t[:, :]")
+            copy = f"Tx.copy_async(A_t[:, :], A_s[:, :], cta_group={self.group})"
+            text = text.replace("Tx.gemm_async(", f"{copy}\n                Tx.gemm_async(")
         n_cta = self.n // self.group
         moved = self.k * (self.rows * dt.bits(self.a) + n_cta * dt.bits(self.b)) // 8
         for old, new in BY_TENSOR_COPIES if self.tma else ():
@@ -90,9 +98,29 @@ def test_packed_elements_are_those_of_the_kinds_of_fp4_alone():
         compile_function(Product(FP4, E4M3, k=256, a_in_tmem=False).function())
 
 
-def test_in_tensor_memory_there_are_none():
-    with pytest.raises(NoCandidate, match="in containers of 8 bits are multiplied from shared memory"):
-        compile_function(Product(FP4, E4M3, k=256).function())
+@pytest.mark.parametrize("p", [
+    Padded(FP4, E4M3, sf=UE8M0, by_copy=True), Padded(FP4, E5M2, by_copy=True, tma=True), Padded(FP4, FP4, by_copy=True),
+    Padded(FP4, E4M3, m=64, stationary=True, by_copy=True), Padded(FP4, E4M3, m=256, group=2, sf=UE8M0, by_copy=True, tma=True),
+    Padded(FP4, E4M3, sf=UE8M0, mode="none", by_copy=True),
+], ids=lambda p: f"{p.a}-{p.b}-{p.m}-{p.mode}{'-scaled' * bool(p.sf)}{'-tma' * p.tma}")  # fmt: skip
+def test_a_goes_to_tensor_memory_by_a_copy_that_decompresses(p):
+    check(p, assemble=True)
+    made = compile_function(p.function())
+    assert ".b8x16.b4x16_p64" in made.ptx and "TmemCopy" in [c.choice.chosen.node for c in made.calls]
+
+
+@pytest.mark.parametrize("p", [
+    Product(FP4, E4M3, k=256), Product(FP4, E5M2, k=256, sf=UE8M0), Product(FP4, E4M3, k=256, m=64, stationary=True),
+    Product(FP4, E4M3, k=256, m=128, group=2),
+], ids=lambda p: f"{p.a}-{p.b}-{p.m}{'-scaled' * bool(p.sf)}")  # fmt: skip
+def test_a_in_tensor_memory_in_the_central_bits_of_bytes(p):
+    """The bytes are stored as words: an element in bits 2 to 5 of each."""
+    check(p, ("late", "random"))
+
+
+def test_a_that_is_packed_in_tensor_memory_is_not_that_of_the_kind():
+    with pytest.raises(NoCandidate, match="is at lane 0, element 1 of the lane; the tensor core reads lane 0, element 2"):
+        compile_function(Product(FP4, E4M3, k=256).function(("2 @ TCol", "1 @ TCol")))
 
 
 def test_every_mutant_breaks_the_equation():

@@ -122,6 +122,11 @@ class Product:
         return self.m // self.group
 
     @property
+    def contained(self) -> bool:
+        """Whether elements of A have 4 bits, and in tensor memory a byte each."""
+        return dt.bits(self.a) == 4 and not (self.sf and dt.bits(self.b) == 4)
+
+    @property
     def blocks(self) -> int:
         """Blocks of lanes that share out the columns of D."""
         return 128 // self.rows if self.stationary or self.group == 2 else 1
@@ -141,7 +146,7 @@ class Product:
 
     def text(self) -> str:
         """The kernel's source."""
-        bits, width = dt.bits(self.a), self.n // self.blocks
+        bits, width = 8 if self.contained else dt.bits(self.a), self.n // self.blocks
         row = ((4, "32 @ TLane"), (16, "1 @ TLane")) if self.half_lanes else ((self.rows, "1 @ TLane"),)
         d_step = 32 // dt.bits(self.d)  # an element of the accumulator has a column of its own
         factors, operands, f_columns = "", "", 8
@@ -161,7 +166,7 @@ class Product:
             a_image=(128 * self.group, a_columns) if self.a_in_tmem else (self.m, self.k),
             a_given="int32" if self.a_in_tmem else self.a,
             d_layout=layout(*row, (self.blocks, f"{self.rows} @ TLane"), (width, f"{d_step} @ TCol")),
-            d_step=d_step, a_layout=layout(*row, (self.k, "1 @ TCol"), replica=(self.blocks, self.rows)),
+            d_step=d_step, a_layout=layout(*row, (self.k, f"{1 + self.contained} @ TCol"), replica=(self.blocks, self.rows)),
             fill_shared="pass" if self.a_in_tmem else f"Tx.cta.copy(A_s[:, :], {own})",
             fill_tmem="\n    ".join(fill) or "pass", mask=", cta_mask=3" if self.group == 2 else "",
             sync="cluster_sync" if self.group == 2 else "cta_sync",
@@ -197,8 +202,9 @@ class Product:
             return a
         cells = []
         for rows in np.split(a, self.group):
-            lanes = np.zeros((128, self.k * dt.bits(self.a) // 32), np.int32)
-            words = packed(rows, self.a).view(np.int32)
+            raw = rows.view(np.uint8) << 2 if self.contained else packed(rows, self.a)  # the central bits of a byte
+            words = np.ascontiguousarray(raw).view(np.int32)
+            lanes = np.zeros((128, words.shape[1]), np.int32)
             at = np.arange(self.rows)
             at = at % 16 + at // 16 * 32 if self.half_lanes else at
             for block in range(self.blocks):

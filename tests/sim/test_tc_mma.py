@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.sim.tc_harness import absolute, descriptor, place, run
+from tirx_eq.errors import SimulationError
 
 rng = np.random.default_rng(11)
 NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
@@ -82,7 +83,7 @@ def read_d(out, M, N, d, group=1, stationary=False, base=0):
 
 
 def multiply(kind, M, N, a="f16", b=None, d="f32", mode_a=0, mode_b=0, ta=0, tb=0, na=0, nb=0, group=1, stationary=False,
-             accumulate=False, scale=None, mask=None, policy="late", a_in_tmem=False):
+             accumulate=False, scale=None, mask=None, policy="late", a_in_tmem=False, padding=0):
     """Run one MMA of the given form and compare every element of D."""
     b = b or a
     depth = DEPTH[kind]
@@ -112,7 +113,8 @@ def multiply(kind, M, N, a="f16", b=None, d="f32", mode_a=0, mode_b=0, ta=0, tb=
         tmem = start_d.astype(np.float16).view(np.uint16).astype(np.uint32)
     first = "%x0"
     if a_in_tmem:
-        rows = stored(ac, kind, a).view(np.uint32)
+        contained = {"e2m1": ac << 2, "e2m3": ac, "e3m2": ac} if kind in ("f8f6f4", "mxf8f6f4") else {}
+        rows = np.ascontiguousarray(contained.get(a, stored(ac, kind, a)) | padding).view(np.uint32)
         for m in range(M):
             cta, lane, _ = home(m, 0, M, N, group, stationary)
             tmem[cta, lane, 96 : 96 + rows.shape[1]] = rows[m]
@@ -184,11 +186,18 @@ def test_pairs(M, N, policy):
     multiply("f16", M, N, mode_a=2, mode_b=2, group=2, policy=policy, accumulate=True)
 
 
-@pytest.mark.parametrize("kind,a", [("f16", "f16"), ("f8f6f4", "e4m3"), ("tf32", "tf32"), ("i8", "u8")])
+@pytest.mark.parametrize("kind,a", [("f16", "f16"), ("f8f6f4", "e4m3"), ("tf32", "tf32"), ("i8", "u8"), ("f8f6f4", "e2m1"),
+                                    ("f8f6f4", "e2m3"), ("f8f6f4", "e3m2")])
 def test_a_in_tensor_memory(kind, a):
     d = "s32" if kind == "i8" else "f32"
     multiply(kind, 128, 32, a, d=d, a_in_tmem=True)
     multiply(kind, 64, 32, a, d=d, a_in_tmem=True)
+
+
+@pytest.mark.parametrize("a,bit", [("e2m1", 1), ("e2m1", 64), ("e2m3", 64), ("e3m2", 128)])
+def test_bytes_of_narrow_elements_in_tensor_memory_have_zeros_beside_them(a, bit):
+    with pytest.raises(SimulationError, match="A in tensor memory: byte 0 of lane 0 is .* which has bits beside the"):
+        multiply("f8f6f4", 128, 32, a, a_in_tmem=True, padding=np.uint8(bit))
 
 
 def test_a_in_tensor_memory_of_a_pair():

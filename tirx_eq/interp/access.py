@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import TirxError
 from ..ir import Buffer, BufferRegion, Expr, IntImm
 from ..ir import dtype as dt
+from ..layout.hardware import container_shift
 from .ctas import CTA_AXES, rows_of
 from .faults import InterpreterError, OutOfBounds, UndefinedRead, WriteConflict
 from .memory import Pointer, Storage
@@ -334,6 +335,8 @@ class Access:
             lane = point.get("TLane", np.int64(0)) + (address >> 16)
             column = point.get("TCol", np.int64(0)) + np.asarray(offset).reshape(-1, *inner)
             bit = column * dt.storage_bits(buffer.dtype) + (address & 0xFFFF) * 32
+            if dt.storage_bits(buffer.dtype) == 4:
+                bit = bit + self._container_shift(buffer)
             lane, bit = np.broadcast_to(lane, full), np.broadcast_to(bit, full)
             if lane.size and (lane.min() < 0 or lane.max() >= TMEM_LANES):
                 raise OutOfBounds(
@@ -358,6 +361,13 @@ class Access:
         if np.any(known[cta] != value):
             raise InterpreterError(f"{what} is not the same for all threads of a CTA that execute the call")
         return known[rows]
+
+    def _container_shift(self, buffer: Buffer) -> int:
+        """Bits from where the layout counts an element to the element."""
+        shape = [e.value for e in buffer.shape if isinstance(e, IntImm)]
+        if len(shape) < len(buffer.shape) or buffer.layout is None:
+            return 0
+        return container_shift(buffer.dtype, buffer.layout, tuple(shape))
 
     def _memory_places(
         self, buffer: Buffer, layout: Any, point: dict[str, Array], units: Units, full: tuple[int, ...]

@@ -48,7 +48,7 @@ class Storage:
         rows, bit = np.broadcast_arrays(rows, bit)
         width = dt.storage_bits(dtype)
         if width == 4:
-            byte, high = bit >> 3, (bit & 4).astype(np.uint8)
+            byte, high = bit >> 3, (bit & 7).astype(np.uint8)
             raw = (self.data[rows, byte] >> high) & 0xF
             return from_bytes(raw[..., None], dtype), (self.defined[rows, byte] >> high) & 0xF != 0xF
         size = _bytes(dtype)
@@ -71,11 +71,10 @@ class Storage:
         width = dt.storage_bits(dtype)
         raw = to_bytes(value, dtype)
         if width == 4:
-            byte, high = bit >> 3, (bit & 4).astype(np.uint8)
-            for part in (0, 4):
+            byte, high = bit >> 3, (bit & 7).astype(np.uint8)
+            for part, keep in ((0, np.uint8(0xF0)), (4, np.uint8(0x0F)), (2, np.uint8(0))):  # in the middle: alone in the byte
                 here = high == part
                 at = rows[here], byte[here]
-                keep = np.uint8(0xF0 if part == 0 else 0x0F)
                 self.data[at] = (self.data[at] & keep) | ((raw[..., 0][here] & 0xF) << np.uint8(part))
                 self.defined[at] |= np.uint8(0xFF) ^ keep
             return (self.data[rows, byte] >> high) & 0xF != raw[..., 0] & 0xF

@@ -6,14 +6,19 @@ fragments"; the operand layouts A to G of the data path.  Strides are in element
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ..errors import LayoutError
 from ..ir import dtype as dt
 from .axis import TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
+from .base import Layout
 from .compose import ComposeLayout
 from .swizzle import SwizzleLayout
 from .tile import Iter, TileLayout
@@ -130,6 +135,20 @@ def mma_padded_layout(swizzle_mode: Any, shape: Sequence[Any]) -> ComposeLayout 
 
 
 # -- tensor memory ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def container_shift(dtype: str, layout: Layout, shape: tuple[int, ...]) -> int:
+    """Bits from where a layout counts an element in tensor memory to the element's lowest bit.
+
+    That is 0, but for elements of 4 bits to which the layout of a buffer of ``shape`` gives a byte each (a step of 2 along
+    TCol): they are in the central bits of the byte, 2 to 5, the others are zero, as the tensor core reads A beside operands
+    of 8 bits (PTX ISA 9.7.16.10.4.3, a figure; its text on ``mma``, 9.7.14.5, has it for the same kinds in words).
+    """
+    if dt.storage_bits(dtype) != 4:
+        return 0
+    columns = np.unique(layout.evaluate(np.arange(math.prod(shape))).get("TCol", np.zeros(1, dtype=np.int64)))
+    return 2 if len(columns) > 1 and not (columns % 2).any() and int(np.diff(columns).min()) == 2 else 0
 
 
 @dataclass(frozen=True)

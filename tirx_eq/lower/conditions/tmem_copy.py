@@ -12,9 +12,9 @@ from ...ir import Expr
 from ...ptx.descriptor import MatrixDescriptor, element_address
 from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ..context import CallContext, Operand
-from .gemm import begins_in_a_row
+from .gemm import begins_in_a_row, element_bits
 from .registry import OPTIONS, holds_at
-from .tmem_place import fixed
+from .tmem_place import fixed, in_container
 
 Array = np.ndarray
 
@@ -39,6 +39,9 @@ COPY_SHAPES: tuple[CopyShape, ...] = (
     CopyShape("64x128b.warpx2::01_23", 64, 16, lambda r: r % 32 + 64 * (r // 32), 2, 32),
     CopyShape("32x128b.warpx4", 32, 16, lambda r: r, 4, 32),
 )
+
+#: Of a copy that gives every element of 4 bits, of which the source packs 16 in 8 of 16 bytes, a byte of its own.
+DECOMPRESSING = ".b8x16.b4x16_p64"
 
 OPTIONS["cp shape"] = lambda c: list(range(len(COPY_SHAPES)))
 
@@ -88,18 +91,19 @@ def tmem_bytes(o: Operand, c: CallContext, shape: CopyShape) -> Cells | str:
     where = row[places["TLane"] % 128]
     if (where < 0).any() or (places["TLane"] >= 128).any():
         return f"lane {int(places['TLane'][where < 0][0])} is not a row of the shape"
+    bits = 8 if in_container(o) else o.bits
     bit, size = places["TCol"] * o.bits, max(8, o.bits)
     first = int(bit.min())
-    width = int(bit.max()) + o.bits - first
-    if width * shape.rows != o.size * o.bits or first % 32 or width % size:
+    width = int(bit.max()) + bits - first
+    if width * shape.rows != o.size * bits or first % 32 or width % size:
         return f"{o.size} elements are not {shape.rows} rows of {width} bits"
-    table = np.full((shape.rows, width // o.bits), -1)
-    table[where, (bit - first) // o.bits] = np.arange(o.size)
+    table = np.full((shape.rows, width // bits), -1)
+    table[where, (bit - first) // bits] = np.arange(o.size)
     if (table < 0).any():
         return "two elements are in one place"
-    if o.bits < 8 and (reason := _halves_apart(c.inputs[0], c, table)) is not None:
+    if bits < 8 and (reason := _halves_apart(c.inputs[0], c, table)) is not None:
         return reason
-    return Cells(table[:, :: size // o.bits], first // 8)
+    return Cells(table[:, :: size // bits], first // 8)
 
 
 def _halves_apart(source: Operand, c: CallContext, table: Array) -> str | None:
@@ -120,7 +124,9 @@ def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep
     if isinstance(found, str):
         return found
     size = max(1, source.bits // 8)
-    address = (source.places(c.lowest())["byte"] + source.root.offset)[found.element]
+    places = (source.bit_places(c.lowest()) + 8 * source.root.offset)[found.element]
+    address = places // 8
+    narrow = bool(in_container(target))
     per = shape.width // size
     if address.shape[1] % per:
         return f"{address.shape[1] * size} bytes of a lane are not a multiple of {shape.width}"
@@ -134,8 +140,13 @@ def _steps(c: CallContext, shape: CopyShape, mode: SwizzleMode) -> list[CopyStep
             descriptor = MatrixDescriptor(int(part[0, 0]), lbo, sbo, mode.name)
         except PtxError as error:
             return error.message
-        wanted = np.asarray(element_address(descriptor, "K", 8 * size, row, k))  # type: ignore[arg-type]
-        bad = np.argwhere(wanted != part)
+        if narrow:
+            wanted = element_bits(descriptor, "K", source.bits, 8, row, k)
+            bad = np.argwhere(wanted != places[:, first : first + per])
+            wanted = wanted // 8
+        else:
+            wanted = np.asarray(element_address(descriptor, "K", 8 * size, row, k))  # type: ignore[arg-type]
+            bad = np.argwhere(wanted != part)
         if len(bad):
             i, j = (int(v) for v in bad[0])
             return f"row {i}, byte {(first + j) * size} is at {int(part[i, j])}, the descriptor reads {int(wanted[i, j])}"

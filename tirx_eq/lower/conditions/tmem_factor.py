@@ -10,6 +10,7 @@ import numpy as np
 from ..context import CallContext, Operand
 from .gemm import Shape, cta_group, kind_of, matrix_places, mma_shape
 from .registry import coordinate, holds
+from .tmem_place import in_container
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,10 @@ def _elsewhere(c: CallContext, stationary: bool) -> str | None:
     shape, kind = mma_shape(c), kind_of(c)
     if a.shape[0] != shape.m:
         return "A is transposed"
-    if kind is None or kind.container(a.bits) != a.bits:
-        return f"elements of {a.dtype} in containers of 8 bits are multiplied from shared memory"
+    if kind is None:
+        return "no kind takes the dtypes"
     row, k = np.unravel_index(np.arange(a.size), a.shape)
+    k = k * (kind.container(a.bits) // a.bits)
     wanted = row_lanes(shape, cta_group(c), stationary)
     first = places["TCol"][0]
     lane = wanted.lane[row]
@@ -75,6 +77,8 @@ def _elsewhere(c: CallContext, stationary: bool) -> str | None:
             f"{shape.m} rows of A are read in {wanted.copies} blocks of lanes, so '{a.buffer.name}' needs a replica "
             f"({wanted.copies} : {wanted.stride} @ TLane)"
         )
+    if kind.container(a.bits) != a.bits and not in_container(a):
+        return f"the layout of '{a.buffer.name}' doesn't give every element a byte"
     return None if first * a.bits % 32 == 0 else "A doesn't begin at a whole column"
 
 

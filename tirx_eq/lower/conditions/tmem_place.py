@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir import Expr, IntImm, Var, const
 from ...ir.index import evaluate_many, names
+from ...layout.hardware import container_shift
 from ..context import CallContext, Operand
 from ..sharing.active import thread_points
 from ..sharing.threads import WARP, WARPGROUP
@@ -23,6 +24,14 @@ def cells(o: Operand, places: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nda
     """(32-bit column, element within it) of tensor-memory places: TCol counts elements of the buffer's dtype."""
     bit = places["TCol"] * o.bits
     return bit // 32, bit % 32 // o.bits
+
+
+def in_container(o: Operand) -> int:
+    """Bits from where the layout counts an element of tensor memory to the element (see ``container_shift``)."""
+    shape = [e.value for e in o.buffer.shape if isinstance(e, IntImm)]
+    if o.root.space != "tmem" or o.bits != 4 or len(shape) < len(o.buffer.shape) or o.buffer.layout is None:
+        return 0
+    return container_shift(o.dtype, o.buffer.layout, tuple(shape))
 
 
 def fixed(o: Operand) -> bool:

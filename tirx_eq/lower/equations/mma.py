@@ -23,7 +23,7 @@ from ..conditions.gemm import (
 )  # fmt: skip
 from ..conditions.scaled_gemm import factor_places
 from ..conditions.tmem_factor import lane_copies, row_lanes
-from ..conditions.tmem_place import cells
+from ..conditions.tmem_place import cells, in_container
 from ..context import CallContext
 from ..indices import Indices
 from ..program import Block, Index, Instruction, Pointer, walk
@@ -162,15 +162,17 @@ def _tmem_operand(
     c: CallContext, address: int, step: int, depth: int, at: dict[Var, np.ndarray], form: str
 ) -> str | None:
     """A in tensor memory: lanes and cell of every element of the slice, from its address on."""
-    a = c.operands["A"]
+    a, kind = c.operands["A"], kind_of(c)
+    assert kind is not None
     places = a.places(at)
     cell, part = (v.reshape(a.shape)[:, step * depth : (step + 1) * depth] for v in cells(a, places))
     lane = places["TLane"].reshape(a.shape)[:, step * depth : (step + 1) * depth]
     k = np.arange(depth)[None, :]
-    per = 32 // a.bits
+    apart = kind.container(a.bits) // a.bits
+    per = 32 // kind.container(a.bits)
     wanted = row_lanes(mma_shape(c), cta_group(c), form == ".ws")
-    right = (cell == address + k // per).all() and (part == k % per).all() and (lane == wanted.lane[:, None]).all()
-    right = right and wanted.offsets <= lane_copies(a)
+    right = (cell == address + k // per).all() and (part == k % per * apart).all() and (lane == wanted.lane[:, None]).all()
+    right = right and wanted.offsets <= lane_copies(a) and (apart == 1) == (in_container(a) == 0)
     return None if right else f"slice {step} of 'A' is not at column {address} of tensor memory"
 
 

@@ -1,4 +1,7 @@
-"""The equation of tcgen05.cp: descriptors decoded back, every byte of tensor memory compared with the source's layout."""
+"""The equation of tcgen05.cp: descriptors decoded back, every byte of tensor memory compared with the source's layout.
+
+A copy that decompresses gives elements of 4 bits a byte each; bytes of shared memory are then told by their bits.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import numpy as np
 
 from ...ir.index import evaluate_many
 from ...prove.verdict import Enumeration, Verdict
-from ...ptx.descriptor import MatrixDescriptor, element_address
+from ...ptx.descriptor import MatrixDescriptor
 from ..code.shared import shared_address
-from ..conditions.gemm import cta_group
-from ..conditions.tmem_copy import COPY_SHAPES
+from ..conditions.gemm import cta_group, element_bits
+from ..conditions.tmem_copy import COPY_SHAPES, DECOMPRESSING
+from ..conditions.tmem_place import in_container
 from ..context import CallContext
 from ..indices import Indices
 from ..program import Block, Index, Instruction, Pointer, walk
@@ -31,7 +35,7 @@ def copy_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
         if got != wanted:
             lane, byte, source = sorted(wanted ^ got)[0]
             return Verdict(
-                "different", "enumeration", counterexample={"lane": lane, "byte": byte, "shared byte": source},
+                "different", "enumeration", counterexample={"lane": lane, "byte": byte, "shared bit": source},
                 detail=f"{len(wanted - got)} bytes are missing, {len(got - wanted)} are wrong",
             )  # fmt: skip
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"{total} bytes copied")
@@ -52,7 +56,7 @@ def _group(c: CallContext, block: Block) -> Verdict | None:
 def _moved(
     c: CallContext, block: Block, indices: Indices, points: Points, issuer: int
 ) -> set[tuple[int, int, int]]:
-    """(lane, byte of the lane, shared byte) that the instructions of one thread move."""
+    """(lane, byte of the lane, shared bit) that the instructions of one thread move."""
     values: dict[str, Any] = {n: int(np.broadcast_to(v, (points.threads,))[issuer]) for n, v in points.values.items()}
     values[indices.scope.name(shared_address())] = 0
     known: dict[object, int] = {}
@@ -64,12 +68,14 @@ def _moved(
             low, high = (_value(i, indices, values) for i in node.operands[1])  # type: ignore[union-attr]
             known[node.operands[0]] = high << 32 | low
             continue
-        shape = next(s for s in COPY_SHAPES if node.opcode.endswith(s.name))
+        narrow = node.opcode.endswith(DECOMPRESSING)
+        shape = next(s for s in COPY_SHAPES if node.opcode.removesuffix(DECOMPRESSING).endswith(s.name))
         at, register = node.operands
         assert isinstance(at, Pointer)
         column = int(evaluate_many(indices.term(at.expr), values))
         row, byte = np.meshgrid(np.arange(shape.rows), np.arange(shape.width), indexing="ij")
-        source = element_address(MatrixDescriptor.decode(known[register]), "K", 8, row, byte)  # type: ignore[arg-type]
+        descriptor = MatrixDescriptor.decode(known[register])
+        source = element_bits(descriptor, "K", 4 if narrow else 8, 8, row, byte)
         for copy in range(shape.extent):
             lane = shape.lane(row) + copy * shape.stride
             found |= set(zip(lane.ravel().tolist(), (4 * column + byte).ravel().tolist(), np.asarray(source).ravel().tolist()))
@@ -83,6 +89,9 @@ def _expected(c: CallContext, points: Points, issuer: int) -> set[tuple[int, int
     size = max(1, target.bits // 8)
     places = target.places(at)
     bit, shared_bit = places["TCol"] * target.bits, source.bit_places(at)
+    if in_container(target):
+        made = (places["TLane"], bit // 8, shared_bit + 8 * source.root.offset)
+        return {(lane + s, b, at_) for lane, b, at_ in zip(*(v.tolist() for v in made)) for s in _replicas(c)}
     if (bit % 8 != shared_bit % 8).any():  # bytes are copied whole: in no place would the element be right
         return set()
     shared = shared_bit // 8 + source.root.offset
@@ -90,7 +99,7 @@ def _expected(c: CallContext, points: Points, issuer: int) -> set[tuple[int, int
     for shift in _replicas(c):
         for j in range(size):
             lane, byte = places["TLane"] + shift, bit // 8 + j
-            found |= set(zip(lane.tolist(), byte.tolist(), (shared + j).tolist()))
+            found |= set(zip(lane.tolist(), byte.tolist(), (8 * (shared + j)).tolist()))
     return found
 
 

@@ -41,7 +41,7 @@ def _tmem_slices(c: CallContext, base: Var) -> list[Operand]:
     a, kind = c.operands["A"], kind_of(c)
     assert kind is not None
     first = first_column(c, a, int(cells(a, a.places(c.lowest()))[0].min()))
-    columns = kind.k * a.bits // 32
+    columns = kind.k * kind.container(a.bits) // 32
     return [Pointer(base + (first + k * columns)) for k in range(mma_shape(c).k // kind.k)]
 
 

@@ -6,7 +6,8 @@ from ...errors import LoweringError
 from ...ir import const
 from ..code.shared import shared_address
 from ..conditions.gemm import cta_group
-from ..conditions.tmem_copy import COPY_SHAPES, copy_steps
+from ..conditions.tmem_copy import COPY_SHAPES, DECOMPRESSING, copy_steps
+from ..conditions.tmem_place import in_container
 from ..context import CallContext
 from ..equations.tmem_copy import copy_equation
 from ..machine import B200, Price
@@ -32,12 +33,13 @@ def emit_copy(c: CallContext, parameters: tuple[int, ...]) -> Block:
         temp = Temp("b64")
         nodes.append(instruction("mov.b64", temp, (Index(low), Index(const(template >> 32, "int64")))))
         opcode = f"tcgen05.cp.cta_group::{cta_group(c)}.{COPY_SHAPES[parameters[0]].name}"
+        opcode += DECOMPRESSING if in_container(c.outputs[0]) else ""
         nodes.append(instruction(opcode, Pointer(base + step.column), temp))
     return tuple(nodes)
 
 
 def price_copy(c: CallContext, parameters: tuple[int, ...]) -> Price:
-    moved = c.outputs[0].size * c.outputs[0].bits / 8
+    moved = c.outputs[0].size * (8 if in_container(c.outputs[0]) else c.outputs[0].bits) / 8
     shape = COPY_SHAPES[parameters[0]]
     return Price(issue=3 * moved / (shape.rows * shape.width), wavefronts=moved / B200.shared_bytes)
 

@@ -9,7 +9,7 @@ from tirx_eq.sim.isa import entry
 from tirx_eq.sim.memory import SHARED_BASE
 from tirx_eq.sim.program import ALU, Decoder, Run
 from tirx_eq.sim.tcgen05.descriptors import addresses, k_major
-from tirx_eq.sim.tcgen05.operands import matrix
+from tirx_eq.sim.tcgen05.operands import CONTAINED, matrix
 from tirx_eq.sim.tcgen05.order import actor_of_thread, group_number, touch
 from tirx_eq.sim.tcgen05.tmem import COLUMNS
 from tirx_eq.sim.text.syntax import Instr
@@ -76,7 +76,7 @@ def copy(decoder: Decoder, instr: Instr) -> tuple[Run, int]:
                                        (who.column, who.epoch), False, "tcgen05.cp", (who.column,))
                 raw = w.smem.reshape(-1, 16)[flat >> 4]
                 if narrow:
-                    raw = padded_bytes(raw, carried // 2)
+                    raw = padded_bytes(raw, carried // 2) << CONTAINED[carried // 2]
                 words = np.ascontiguousarray(raw.reshape(rows, width)).view(np.uint32)
                 for source, to in pairs:
                     place_to = to[:, None], np.arange(column, column + columns)[None, :]

@@ -48,6 +48,10 @@ def element_bits(kind: str) -> int:
 
 #: types narrower than their containers -> bytes that 16 elements fill of 16
 PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
+#: Bits of an element of tensor memory that has a byte of its own -> the lowest of them in the byte; the others are zero.
+#: The ISA has a figure (9.7.16.10.4.3).  For the same kinds of ``mma`` its text says "central 4 bits" and "lower 6 bits"
+#: (9.7.14.5), tirx-harness has the same for tensor memory, and there for what ``tcgen05.cp`` decompresses to.
+CONTAINED = {4: 2, 6: 0, 8: 0}
 #: address bits that select the row within a swizzle pattern
 PHASE = {"none": 0, "32B": 0x80, "64B": 0x180, "128B": 0x380, "128B_atom32B": 0x180}
 
@@ -110,6 +114,14 @@ def from_tmem(w: Wave, row: int, who: Actor, cta: int, address: int, lanes: Arra
     at = lanes[:, None], np.arange(column, column + count)[None, :]
     touch(w, who, cta, at[0], at[1], False, "tcgen05.mma (A)")
     raw = np.ascontiguousarray(w.tmem.data[cta, at[0], at[1]]).view(np.uint8)
+    if o.kind in ("f8f6f4", "mxf8f6f4") and o.a in PADDED:
+        bits = PADDED[o.a] // 2
+        padding = raw & np.uint8(0xFF ^ ((1 << bits) - 1) << CONTAINED[bits])
+        if padding.any():
+            i, k = (int(v[0]) for v in np.nonzero(padding))
+            fault(w, row, f"A in tensor memory: byte {k} of lane {int(lanes[i])} is {int(raw[i, k]):#04x}, which has bits beside "
+                          f"the {bits} of an {o.a}")
+        raw = raw >> np.uint8(CONTAINED[bits])
     return unpack(raw, o.kind, o.a)
 
 
