@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import Premises, lowering_rules
-from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS, Kind
+from tirx_eq.lower.conditions.gemm import KINDS, SCALED_KINDS
 from tirx_eq.lower.mma_sync import MMA_KINDS
 
 from .cells import PLACES, SCOPES
@@ -38,9 +37,9 @@ and writes nowhere else, and takes no other dtypes.  Scale factors are in tensor
 CTA's.
 """
 PADDED = (
-    "an `e2m1` beside 8-bit floats is padded to 8 bits: 16 of them in 8 of every 16 bytes of shared memory (a layout with "
-    "gaps, `mma_padded_layout`, which tensor copies and `copy` fill); in tensor memory it has a byte of its own, and "
-    "no source that we have says where in it"
+    "An `e2m1` beside 8-bit floats takes a byte: in shared memory 16 of them are packed in 8 of every 16 bytes "
+    "(`mma_padded_layout`), as tensor copies that pad and `copy` leave them; in tensor memory each is in the central bits of a "
+    "byte of its own (a step of 2 along `TCol`), as `tcgen05.cp` leaves them on the way from there."
 )
 FRAGMENTS = """
 ## gemm of fragments
@@ -96,22 +95,17 @@ def _entry(rules: list[Premises], scope: str, letters: dict[str, str]) -> str:
     return f"— **{letters.setdefault(why, 'k' + str(len(letters) + 1))}**"
 
 
-def _from_tmem(kind: Kind, a: str, forms: str) -> str:
-    """The forms with A in tensor memory."""
-    return forms if kind.container(dt.storage_bits(a)) == dt.storage_bits(a) else "— **p**"
-
-
 def products() -> str:
     """Products on the tensor core, by dtypes: of shared and tensor memory, and of fragments in registers."""
     lines = [PRODUCTS, "| A | B | accumulator | A in shared memory | A in tensor memory |", "|---|---|---|---|---|"]
     for (a, b, d), kind in KINDS.items():
         forms = f"kind::{kind.name} and weight-stationary"
-        lines.append(f"| {a} | {b} | {d} | {forms} | {_from_tmem(kind, a, forms)} |")
+        lines.append(f"| {a} | {b} | {d} | {forms} | {forms} |")
     for (a, b, factor, count), kind in SCALED_KINDS.items():
         scaled = f"kind::{kind.name}.block_scale"
         told = f"float32, a {factor} for {count} elements of K"
-        lines.append(f"| {a} | {b} | {told} | {scaled} | {_from_tmem(kind, a, scaled)} |")
-    lines += ["", f"- **p** — {PADDED}."]
+        lines.append(f"| {a} | {b} | {told} | {scaled} | {scaled} |")
+    lines += ["", PADDED]
     lines += [FRAGMENTS, "| A | B | accumulator | shapes |", "|---|---|---|---|"]
     for (a, b, d), mma in MMA_KINDS.items():
         lines.append(f"| {a} | {b} | {d} | " + ", ".join(f"m16n8k{k}" for k in mma.depths) + " |")
