@@ -196,7 +196,7 @@ def test_a_in_tensor_memory(kind, a):
 
 @pytest.mark.parametrize("a,bit", [("e2m1", 1), ("e2m1", 64), ("e2m3", 64), ("e3m2", 128)])
 def test_bytes_of_narrow_elements_in_tensor_memory_have_zeros_beside_them(a, bit):
-    with pytest.raises(SimulationError, match="A in tensor memory: byte 0 of lane 0 is .* which has bits beside the"):
+    with pytest.raises(SimulationError, match=r"A in tensor memory: byte 0 of lane 0 is .* which has bits beside the"):
         multiply("f8f6f4", 128, 32, a, a_in_tmem=True, padding=np.uint8(bit))
 
 

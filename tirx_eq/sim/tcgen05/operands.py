@@ -119,8 +119,8 @@ def from_tmem(w: Wave, row: int, who: Actor, cta: int, address: int, lanes: Arra
         padding = raw & np.uint8(0xFF ^ ((1 << bits) - 1) << CONTAINED[bits])
         if padding.any():
             i, k = (int(v[0]) for v in np.nonzero(padding))
-            fault(w, row, f"A in tensor memory: byte {k} of lane {int(lanes[i])} is {int(raw[i, k]):#04x}, which has bits beside "
-                          f"the {bits} of an {o.a}")
+            fault(w, row, f"A in tensor memory: byte {k} of lane {int(lanes[i])} is {int(raw[i, k]):#04x}, "
+                          f"which has bits beside the {bits} of an {o.a}")
         raw = raw >> np.uint8(CONTAINED[bits])
     return unpack(raw, o.kind, o.a)
 
