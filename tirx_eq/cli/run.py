@@ -145,7 +145,8 @@ def execute(
     before = {func.buffer_map[p].name: a for p, a in zip(func.params, arguments) if p in func.buffer_map}
     others = [] if exact else disturbed_results(func, arguments, seed)
     comparisons = [
-        compare(name, want, found[name], before[name], exact, [o[name] for o in others]) for name, want in expected.items()
+        compare(name, want, found[name], before[name], exact, [o[name] for o in others], signed_zeros=not record.terms)
+        for name, want in expected.items()
     ]
     lap("compare")
     return Outcome(func.name, kind, policy, exact, tuple(comparisons), result, seconds, kernel.warnings)

@@ -53,9 +53,10 @@ def is_exact(kind: str, record: Record) -> bool:
 
 def compare(
     name: str, expected: np.ndarray, found: np.ndarray, before: np.ndarray, exact: bool,
-    disturbed: Sequence[np.ndarray] = (),
+    disturbed: Sequence[np.ndarray] = (), signed_zeros: bool = True,
 ) -> Comparison:  # fmt: skip
-    """Compare one buffer.  NaN agrees with NaN; with ``exact``, +0 and -0 don't agree.
+    """Compare one buffer.  NaN agrees with NaN; with ``exact``, +0 and -0 don't agree unless ``signed_zeros`` is off (the sign
+    of a sum that is 0 depends on the order of its terms, and on whether it begins with a 0).
 
     ``disturbed``: what the buffer has after executions whose operations are off as far as they may be.
     """
@@ -75,6 +76,8 @@ def compare(
     else:
         a, b = values.widen(expected), values.widen(found)
         same |= np.isnan(a) & np.isnan(b)
+        if not signed_zeros:
+            same |= (a == 0) & (b == 0)
         with np.errstate(all="ignore"):
             error = np.where(same, 0.0, np.abs(a - b))
         bound = np.zeros(shape) if exact else tolerance(a, expected.dtype, disturbed)

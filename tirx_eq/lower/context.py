@@ -13,9 +13,9 @@ import numpy as np
 from ..errors import Span
 from ..ir import Buffer, BufferRegion, Expr, IntImm, Range, TilePrimitiveCall, Var, const, substitute
 from ..ir import dtype as dt
-from ..ir.index import Term, evaluate_many, names
+from ..ir.index import Term, evaluate_many
 from ..ir.index_ir import IndexScope
-from .scope import new_scope
+from .scope import folded, new_scope
 from .sharing.active import Active
 from .sharing.threads import WARP, WARPGROUP, Launch
 from .storage import Root, Storage, element_offset, place_points
@@ -234,12 +234,5 @@ def call_context(
 
 def _folded(region: BufferRegion) -> BufferRegion:
     """The region with constant minima as numbers: loop variables of unrolled loops are constant by now."""
-    ranges = [Range(_number(r.min), r.extent) for r in region.region]
+    ranges = [Range(folded(r.min), r.extent) for r in region.region]
     return BufferRegion(region.buffer, tuple(ranges), span=region.span)
-
-
-def _number(e: Expr) -> Expr:
-    if isinstance(e, IntImm):
-        return e
-    term = new_scope().term(e)
-    return e if names(term) else const(int(evaluate_many(term, {})), e.dtype)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.index import Term, names
+from ..ir import Expr, IntImm, const
+from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import IndexScope
 from ..prove.table import Table
 
@@ -16,3 +17,11 @@ def bounds(term: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
 def new_scope() -> IndexScope:
     """An index scope that sees through conversions of values that fit."""
     return IndexScope(bounds)
+
+
+def folded(e: Expr) -> Expr:
+    """An index expression without variables as a number, any other as it is."""
+    if isinstance(e, IntImm):
+        return e
+    term = new_scope().term(e)
+    return e if names(term) else const(int(evaluate_many(term, {})), e.dtype)

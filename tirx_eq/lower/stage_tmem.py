@@ -71,7 +71,7 @@ class _Stage(StmtMutator):
         if value.op.short_name in NATIVE or not _touches(value):
             return value
         if value.op.short_name == "compose_op":  # its parts have scopes of their own
-            return seq(self._in_turn(value, value.args))
+            return seq(self._in_turn(value, expand(value, self.launch) or ()))
         scope = self._scope(value)
         if scope is None:
             return self._by_one_warpgroup(value)

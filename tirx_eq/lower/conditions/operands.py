@@ -10,7 +10,8 @@ from .registry import SPACE_NAMES, holds, in_space, regions
 @holds("operands have one dtype")
 def _one_dtype(c: CallContext) -> str | None:
     dtypes = {o.dtype for o in regions(c)}
-    return None if len(dtypes) == 1 else "dtypes are " + ", ".join(f"{o.name}: {o.dtype}" for o in regions(c))
+    shown = ", ".join(f"{o.name}: {o.dtype}" for o in regions(c))
+    return None if len(dtypes) == 1 else f"dtypes are {shown} (`cast` converts)"
 
 
 @holds("operands have equal extents")

@@ -437,8 +437,15 @@ class ValueTrace:
         target, a, b, p = i.operands
         assert isinstance(p, Temp)
         fmt = next((x[0].fmt for x in (self.content(a), self.content(b)) if not isinstance(x, Raw)), None)
-        fmt = fmt or {"f32": "f32", "b64": "s64"}.get(parts[1], "s32")
+        fmt = fmt or self._chosen_format(parts[1])
         self.write(target, [choose(self.predicates[p], self.value(a, fmt), self.value(b, fmt))])
+
+    def _chosen_format(self, kind: str) -> str:
+        """Of two constants: the result's, where the primitive chooses between them."""
+        mine = FORMAT[self.regions[0].dtype]
+        if self.c.op == "select" and kind == f"b{max(16, BITS[mine])}":
+            return mine
+        return {"f32": "f32", "b64": "s64"}.get(kind, "s32")
 
 
 def _pieces(parts: list[str], registers: Any) -> list[tuple[Any, int, int]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from ...errors import LoweringError
-from ...ir import NE, Call, Expr, const
+from ...ir import NE, BufferLoad, Call, Expr, FloatImm, IntImm, Var, const, post_order_visit
+from ...ir import dtype as dt
 from ...ir.intrinsics import bound_arguments
 from ..program import Block, If, Kept, Special, Temp
+from ..scope import folded
 from .assemble import Assembly, Given, Register
 from .instruction import INSTRUCTION, raw_instruction
 from .language import Arguments, Line, choose, constant, opcode
@@ -39,6 +42,7 @@ def lower_call(call: Call, places: Places) -> tuple[Block, Temp | None]:
 
     Raises LoweringError for an intrinsic without PTX here, or an argument that must be constant or an address and isn't.
     """
+    call = replace(call, args=tuple(_number(a) for a in call.args))
     name = call.op.name
     work = Assembly(places, name)
     if name == INSTRUCTION:
@@ -119,3 +123,12 @@ def _predicated(given: Arguments, made: Block) -> Block:
 
 
 
+
+
+def _number(e: Any) -> Any:
+    """An integer expression of constants (``1 - k`` in a round of an unrolled loop) as a number, anything else as it is."""
+    if not isinstance(e, Expr) or isinstance(e, IntImm) or dt.kind(e.dtype) not in ("int", "uint"):
+        return e
+    unknown: list[Any] = []
+    post_order_visit(e, lambda n: unknown.append(n) if isinstance(n, (Var, BufferLoad, Call, FloatImm)) else None)
+    return e if unknown else folded(e)

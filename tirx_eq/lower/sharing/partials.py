@@ -72,8 +72,9 @@ class Readers:
 def ways(c: CallContext) -> list[int]:
     """Codes of the ways worth trying."""
     if c.inputs[0].root.space != "local":
-        groups = [g for g in (64, 128, 256, 512, 1024) if g <= c.participants]
-        return [Way(g, False, n).code for g in groups for n in sorted({1, g // WARP})]
+        groups = [g for g in (64, 128, 256, 512, 1024) if g <= c.participants and c.participants % g == 0]
+        groups += [c.participants] if c.participants > WARP and c.participants not in groups else []
+        return [Way(g, False, n).code for g in groups for n in sorted({1, g // WARP if g & (g - 1) == 0 else 1})]
     found = partials(c, 0)
     parts = 1 if isinstance(found, str) else found.parts
     lanes = [n for n in (1, 2, 4, 8, 16, 32) if n <= parts]

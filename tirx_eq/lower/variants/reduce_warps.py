@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 
 from ...ir import Expr, IntImm
@@ -76,7 +77,7 @@ def _read(
             code.nodes.append(instruction(f"ld.shared.b{size * 8}", value, place(row, share + j * way.lanes)))
             found.append(value)
         return found
-    vector = min(count, 16 // size)
+    vector = math.gcd(count, 16 // size)
     found = []
     for j in range(0, count, vector):
         words = tuple(Temp(f"b{size * 8}") for _ in range(vector))
