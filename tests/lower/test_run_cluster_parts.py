@@ -28,8 +28,13 @@ CALLS = {
     "Tx.cluster.permute_layout(D[:, :], A[:, :])": (2, 4),
     "Tx.cluster.select(D[:, :], A[:, :], B[:, :], lambda i, j: (i * 5 + j) % 3 == 0)": (2, 4),
     "Tx.cluster.select(D[0:1, :], A[0:1, :], B[0:1, :], lambda i, j: j < 7)": (2, 4),
-    "Tx.cluster.add(D[0:3, 0:6], A[0:3, 0:6], 1.0)": (2, 2),
-    "Tx.cluster.add(D[0:3, 0:7], A[0:3, 0:7], 1.0)": (1, 1),
+    "Tx.cluster.add(D[0:3, 0:6], A[0:3, 0:6], 1.0)": (2, 3),
+    # shared evenly as far as that goes; the rest by some CTAs
+    "Tx.cluster.add(D[0:3, 0:7], A[0:3, 0:7], 1.0)": ([2, 2, 1], [4, 3]),
+    "Tx.cluster.select(D[0:1, 0:7], A[0:1, 0:7], B[0:1, 0:7], lambda i, j: j % 3 == 0)": ([2, 1], [4, 3]),
+    "Tx.cluster.sum(E[0:11, :], A[0:11, :])": ([2, 1], [4, 3]),
+    "Tx.cluster.max(D[0, 0:13], A[:, 0:13], axes=0, accum=True)": ([2, 1], [4, 1]),
+    "Tx.cluster.gemm(D[0:1, 0:7], A[0:1, :], W[:, 0:7], B[0:1, 0:7], beta=1)": ([2, 1], [4, 3]),
     "Tx.cluster.add(D[:, :], D[:, :], 1.0)": (2, 4),
     "Tx.cluster.binary_chain(D[:, :], A[:, :], B[:, :], 3.0, 'sub', 'mul')": (2, 4),
     "Tx.cluster.sum(E[:, :], A[:, :])": (2, 4),
@@ -60,9 +65,10 @@ def test_each_cta_makes_its_part(text, ctas):
     func = kernel(HEAD.format(ctas=ctas) + text, PARAMS)
     given = [np.random.default_rng(k).integers(1, 9, s).astype(np.float32) for k, s in enumerate(SHAPES.values())]
     made = run(func, given, ["late"] if ctas == 2 else ["random"])
-    for call in made.calls:
-        assert call.choice.chosen.node == "ClusterPart" and call.equation.status == "equal"
-        assert part_of(call.choice.context).parts == CALLS[text][ctas == 4]
+    wanted = CALLS[text][ctas == 4]
+    parts = [part_of(call.choice.context).parts for call in made.calls]
+    assert parts == wanted if isinstance(wanted, list) else set(parts) == {wanted}
+    assert all(call.choice.chosen.node == "ClusterPart" and call.equation.status == "equal" for call in made.calls)
 
 
 def test_more_ctas_cost_each_less():

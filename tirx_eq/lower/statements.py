@@ -81,6 +81,7 @@ from .program import (
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, meet, scattered
 from .stack import in_registers
+from .stage_cluster import stage_cluster
 from .stage_copies import stage_copies
 from .stage_halves import stage_halves
 from .stage_products import stage_products
@@ -90,7 +91,7 @@ from .statement_parts import always_loaded, constant_value, is_plain_index, jump
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
 #: What makes several calls of one, in the order in which they are asked.
 STAGES: tuple[Callable[[CallContext], Sequence[Stmt] | None], ...] = (
-    stage_products, stage_copies, stage_registers, stage_halves,
+    stage_cluster, stage_products, stage_copies, stage_registers, stage_halves,
 )  # fmt: skip
 MAX_STAGES = 3  # layouts, then halves of bytes, which may be exchanged, and put in order for that
 

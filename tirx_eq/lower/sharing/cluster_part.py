@@ -53,8 +53,8 @@ def _part(c: CallContext) -> Part | str:
     ctas = math.prod(c.launch.cluster)
     best: tuple[int, dict[str, int | None]] = (1, dict.fromkeys(c.operands))
     for axis, extent in enumerate(c.outputs[0].extents):
-        parts = math.gcd(extent, ctas)
-        axes = _axes(c, axis)
+        parts = largest_part(extent, ctas)
+        axes = axes_along(c, axis)
         if axes is not None and parts > best[0]:
             best = (parts, axes)
     parts, axes = best
@@ -62,7 +62,12 @@ def _part(c: CallContext) -> Part | str:
     return Part(parts, axes, _context(c, parts, axes, rank))
 
 
-def _axes(c: CallContext, axis: int) -> dict[str, int | None] | None:
+def largest_part(extent: int, ctas: int) -> int:
+    """The largest number of CTAs that have equally many of ``extent`` rows."""
+    return next(n for n in range(min(extent, ctas), 0, -1) if extent % n == 0)
+
+
+def axes_along(c: CallContext, axis: int) -> dict[str, int | None] | None:
     """The dimension of each operand that follows dimension ``axis`` of the destination; None if one doesn't follow evenly."""
     dst = c.outputs[0]
     if c.op == "gemm":
