@@ -33,7 +33,7 @@ _SUMS = {
 }  # fmt: skip
 #: Operation -> types that PTX has it for.
 TYPES: dict[str, tuple[str, ...]] = {
-    "add": ("u32", "s32", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"),
+    "add": ("u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"),
     "min": ("u32", "s32", "u64", "s64"), "max": ("u32", "s32", "u64", "s64"),
     **dict.fromkeys(("and", "or", "xor", "exch"), ("b32", "b64")), "inc": ("u32",), "dec": ("u32",),
     "cas": ("b16", "b32", "b64"),
@@ -57,6 +57,7 @@ class Atomic:
     sem: str = ""
     scope: str = ""
     space: str = ""
+    policy: Expr | None = None
 
     @property
     def dtype(self) -> str:
@@ -92,9 +93,10 @@ def _scalar(call: Call) -> Atomic:
     if kind not in TYPES.get(op, ()):
         there = ", ".join(TYPES.get(op, ())) or "nothing"
         raise LoweringError(f"'{call.op.short_name}': there is no atomic {op} of {kind}; there is of {there}", span=call.span)
-    if constant(a["has_policy"]):
-        raise LoweringError(f"'{call.op.short_name}' with a cache policy is not lowered", span=call.span)
-    return Atomic(op, kind, a["address"], (a["value"],), sem, scope, space)
+    policy = a["policy"] if constant(a["has_policy"]) else None
+    if policy is not None and space not in ("", "global"):
+        raise LoweringError(f"'{call.op.short_name}' in {space} memory has a policy of the L2 cache", span=call.span)
+    return Atomic(op, kind, a["address"], (a["value"],), sem, scope, space, policy)
 
 
 def check_places(e: Expr) -> None:
@@ -183,7 +185,11 @@ def program_of_atomic(
     operands = [_register(a, v, fresh, nodes) for v in a.values]
     order = "".join(f".{m}" for m in (a.sem, a.scope) if m)
     flags = ".noftz" if a.type.lstrip("b").startswith("f16") else ""
-    tail = f"{order}.{state_space(at.root.space)}.{a.op}{flags}.{a.type}"
+    if a.policy is not None:
+        flags += ".L2::cache_hint"
+        operands.append(_policy(a.policy, fresh, nodes))
+    kind = "u64" if (a.op, a.type) == ("add", "s64") else a.type  # PTX adds unsigned numbers, with the same bits
+    tail = f"{order}.{state_space(at.root.space)}.{a.op}{flags}.{kind}"
     if result is None and a.op not in ("exch", "cas") and a.sem in ("", "relaxed", "release"):
         nodes.append(Instruction(f"red{tail}", (at, *operands), span=call.span))
         return nodes
@@ -227,3 +233,10 @@ def _register(a: Atomic, value: Expr, fresh: Callable[[str], Root], nodes: list[
     low, high = Temp("b16"), Temp("b16")
     nodes.append(Instruction("mov.b32", ((low, high), Word(root, 0))))
     return low
+
+
+def _policy(value: Expr, fresh: Callable[[str], Root], nodes: list[Node]) -> Operand:
+    """A register with a cache policy (PTX ISA, createpolicy)."""
+    root = fresh("uint64")
+    nodes.append(Store(Memory(root, const(0)), "uint64", cast("uint64", value)))
+    return Word(root, 0)
