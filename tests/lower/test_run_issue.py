@@ -15,9 +15,10 @@ from tirx_eq.interp import interpret
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import If, Instruction, walk
 
-from .cluster_kernels import exchange, multicast
+from .cluster_kernels import exchange, multicast, pair
 from .kernels import kernel
 from .test_equation import lowered, verdict
+from .test_run_tensor_reduce import reduction
 from .test_run_tmem_factors import check
 from .tmem_factor_kernels import Product
 from .witnesses_tmem_copy import copied
@@ -102,6 +103,48 @@ def test_multicast_and_peer_copies(scope):
     agree(exchange(f"Tx.{by}.{copy}", who=who), numbers(128, 64), np.zeros((128, 64), np.float16))
 
 
+@pytest.mark.parametrize("scope", ["warp", "cta"])  # its CTAs have two warps, so no warpgroup
+def test_copies_that_combine(scope):
+    call = "if w == 0:\n    Tx.warp" if scope == "warp" else "Tx.cta"
+    func = reduction("add", "float16", ("if w == 0:\n    if Tx.ptx.elect_sync():\n        Tx.copy_async", f"{call}.copy_async"),
+                     ("        Tx.ptx.cp_async", "Tx.ptx.cp_async"))  # fmt: skip
+    made = agree(func, numbers(64, 16), np.zeros((16, 16), np.float16), result="D")
+    assert made.calls[1].choice.chosen.node == "TensorReduce"
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_loads_that_report_to_the_even_cta(scope):
+    issue = "        if Tx.ptx.elect_sync():\n            if r == 0:\n                full.arrive(0, 49152)\n"
+    alone = issue + "    Tx.ptx.tcgen05.fence.before_thread_sync()\n    Tx.cuda.cta_sync()\n"
+    call = "    if warp_id == 0:\n        Tx.warp" if scope == "warp" else f"    Tx.{scope}"
+    func = pair((issue, alone), ("            Tx.copy_async", f"{call}.copy_async"))
+    a, b = numbers(256, 64), numbers(128, 64)
+    made = agree(func, a, b, np.zeros((256, 128), np.float32), result="D")
+    assert [c.choice.chosen.node for c in made.calls[:2]] == ["TensorPairLoad", "TensorPairLoad"]
+
+
+COPIED = """
+tid = Tx.thread_id([128])
+w = Tx.warp_id([4])
+s = Tx.alloc_shared((128, 64), "float16")
+{copy}
+Tx.ptx.cp_async.commit_group()
+Tx.ptx.cp_async.wait_group(0)
+Tx.cuda.cta_sync()
+Tx.cta.mul(B[:, :], s[:, :], 2.0)
+"""
+
+
+@pytest.mark.parametrize("scope", ("thread", *SCOPES))
+def test_copies_that_every_thread_issues(scope):
+    rows = {"thread": "tid", "warp": ROWS.format("w", 32)}.get(scope, ":")
+    by = "Tx" if scope == "thread" else f"Tx.{scope}"
+    func = kernel(COPIED.format(copy=f"{by}.copy_async(s[{rows}, :], A[{rows}, :], dispatch='ldgsts')"),
+                  'A: Tx.Buffer((128, 64), "float16"), B: Tx.Buffer((128, 64), "float16")')  # fmt: skip
+    made = agree(func, numbers(128, 64), np.zeros((128, 64), np.float16))
+    assert made.calls[0].choice.chosen.rule == "copy_async/ldgsts"
+
+
 @pytest.mark.parametrize("scope", SCOPES)
 def test_copies_to_tensor_memory(scope):
     old = "    if warp_id == 0:\n        if Tx.ptx.elect_sync():\n            Tx.copy_async(t[:, :], A_s[:, :])\n"
@@ -113,8 +156,10 @@ def test_copies_to_tensor_memory(scope):
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("p", [Product(m=256, group=2), Product("float8_e4m3fn", "float8_e4m3fn", k=128, sf="float8_e8m0fnu")],
-                         ids=["pair", "scaled"])  # fmt: skip
+@pytest.mark.parametrize("p", [
+    Product(m=256, group=2), Product("float8_e4m3fn", "float8_e4m3fn", k=128, sf="float8_e8m0fnu"),
+    Product(m=64, stationary=True), Product(a_in_tmem=False), Product("float8_e4m3fn", "float8_e5m2", k=128, sf="float8_e8m0fnu", a_in_tmem=False), Product(stationary=True, a_in_tmem=False),
+], ids=["pair", "scaled", "stationary", "both shared", "both shared, scaled", "both shared, stationary"])  # fmt: skip
 def test_products(scope, p):
     @dataclasses.dataclass(frozen=True)
     class Called(Product):

@@ -33,9 +33,12 @@ if w == 0:
 """
 
 
-def reduction(op: str, dtype: str):
-    config = f', use_tma_reduce="{op}"' if op else ""
-    return kernel(TEXT.format(dtype=dtype, config=config),
+def reduction(op: str, dtype: str, *changes: tuple[str, str]):
+    text = TEXT.format(dtype=dtype, config=f', use_tma_reduce="{op}"' if op else "")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return kernel(text,
                   f'A: Tx.Buffer((64, 16), "{dtype}"), D: Tx.Buffer((16, 16), "{dtype}")')  # fmt: skip
 
 
