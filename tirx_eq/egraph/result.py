@@ -60,7 +60,9 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
         return None
     if tree_size(before, after, *assume) > _HASHABLE:
         return _decided_by(before, after, ranges, assume)
-    # A kernel asks the same about many of its variables.
+    # A kernel asks the same about many of its variables, and of arrays that begin at other places.
+    (before, first), (after, second) = _without_constant(before), _without_constant(after)
+    after = ("add", after, second - first) if second != first else after
     used = {t: f"v{i}" for i, t in enumerate(dict.fromkeys(t for t in postorder(before, after, *assume) if isinstance(t, str)))}
     terms = tuple([substitute(t, used) for t in (before, after, *assume)])
     key = (terms, tuple([tuple(ranges[n]) for n in used]))
@@ -69,6 +71,21 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
         while len(_verdicts) > _MEMO_SIZE:
             _verdicts.popitem(last=False)
     return _verdicts[key]
+
+
+def _without_constant(term: Term) -> tuple[Term, int]:
+    """(rest, number) whose sum is ``term``: the numbers of a sum of sums, and what is left of it."""
+    if isinstance(term, int):
+        return 0, term
+    if not isinstance(term, tuple) or term[0] not in ("add", "sub"):
+        return term, 0
+    (left, a), (right, b) = _without_constant(term[1]), _without_constant(term[2])
+    if a == b == 0:
+        return term, 0
+    number = a + b if term[0] == "add" else a - b
+    if right == 0:
+        return left, number
+    return (right if left == 0 and term[0] == "add" else (term[0], left, right)), number
 
 
 _MEMO_SIZE = 5_000

@@ -199,9 +199,25 @@ def post_order_visit(root: Any, action: Callable[[Any], None]) -> None:
     """Call ``action`` on every node below ``root``, children first; a shared node once.
 
     Goes where a :class:`StmtVisitor` goes that overrides nothing, without its dispatch: most passes over a kernel are this.
+    A statement keeps what it was found to be made of, so the next pass needs no search.
     """
+    if not isinstance(root, Stmt):
+        _walk(root, action)
+        return
+    below = root.__dict__.get("_below")
+    if below is None:
+        below = []
+        _walk(root, below.append)
+        below.pop()  # the root itself: no cycle
+        object.__setattr__(root, "_below", below)
+    for value in below:
+        action(value)
+    action(root)
+
+
+def _walk(root: Any, action: Callable[[Any], None]) -> None:
     seen: set[int] = set()
-    children = _CHILDREN
+    children, special = _CHILDREN, (*_DECLARATIONS, PrimFunc)
 
     def walk(value: Any) -> None:
         names = children.get(type(value))
@@ -221,14 +237,15 @@ def post_order_visit(root: Any, action: Callable[[Any], None]) -> None:
             child = getattr(value, name)
             if type(child) not in _ATOMS:
                 walk(child)
-        if isinstance(value, _DECLARATIONS):
-            declared(value.buffer)
-        elif isinstance(value, PrimFunc):
-            walk(value.params)
-            for buffer in value.buffer_map.values():
-                walk(buffer)
-                declared(buffer)
-            walk(value.body)
+        if type(value) in special:
+            if isinstance(value, PrimFunc):
+                walk(value.params)
+                for buffer in value.buffer_map.values():
+                    walk(buffer)
+                    declared(buffer)
+                walk(value.body)
+            else:
+                declared(value.buffer)
         action(value)
 
     def declared(buffer: Buffer) -> None:

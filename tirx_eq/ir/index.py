@@ -251,7 +251,17 @@ def tree_size(*terms: Term) -> int:
 
 def names(*terms: Term) -> set[str]:
     """Names of the variables in ``terms``."""
-    return {t for t in postorder(*terms) if isinstance(t, str)}
+    found: set[str] = set()
+    seen: set[int] = set()
+    todo = list(terms)
+    while todo:
+        t = todo.pop()
+        if isinstance(t, str):
+            found.add(t)
+        elif isinstance(t, tuple) and id(t) not in seen:
+            seen.add(id(t))
+            todo.extend(t[1:])
+    return found
 
 
 def substitute(term: Term, values: Mapping[str, Term]) -> Term:

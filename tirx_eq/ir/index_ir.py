@@ -80,6 +80,7 @@ class IndexScope:
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     sources: dict[str, Expr] = field(default_factory=dict)
     _names: dict[Any, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
 
     def name(self, source: Expr, bounds: tuple[int, int] | None = None) -> str:
         """The unique name of a variable (or opaque expression); declares it with ``bounds`` when first met."""
@@ -87,9 +88,10 @@ class IndexScope:
         if found is None:
             stem = source.name if isinstance(source, Var) else "value"
             stem = re.sub(r"\W", "_", stem) or "v"
-            found, count = stem, 1
+            found, count = stem, self._counts.get(stem, 1)
             while found in self.ranges:
                 found, count = f"{stem}_{count}", count + 1
+            self._counts[stem] = count
             self._names[source] = found
             self.sources[found] = source
             self.ranges[found] = bounds or dtype_range(source.dtype)

@@ -67,7 +67,7 @@ def _places(node: Node, storage: Storage) -> Iterator[tuple[Root, Expr]]:
     for e in node_exprs(node):
         post_order_visit(e, lambda part: loads.append(part) if isinstance(part, BufferLoad) else None)
     for load in loads:
-        yield storage.root(load.buffer), storage.byte_offset(load.buffer, load.indices)
+        yield storage.root(load.buffer), storage.offset_of(load)
 
 
 def _of_operand(operand: Operand) -> Iterator[tuple[Root, Expr]]:

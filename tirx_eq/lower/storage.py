@@ -280,10 +280,12 @@ def _ends(root: Root) -> int:
 def _make_unique(storage: Storage) -> None:
     """Two buffers may have one name; their roots may not, since a register is named by its root."""
     used: set[str] = set()
+    counts: dict[str, int] = {}
     for data, root in storage.roots.items():
-        name, count = root.name, 1
+        name, count = root.name, counts.get(root.name, 1)
         while name in used:
             name, count = f"{root.name}_{count}", count + 1
+        counts[root.name] = count
         used.add(name)
         storage.roots[data] = replace(root, name=name)
 

@@ -1,11 +1,12 @@
 """Are two index terms equal at every point of their ranges?  A portfolio, cheapest procedure first.
 
     same term → affine over GF(2) → small box, all points → Presburger (isl) → box up to 2**18 points
-              → integers with the lemmas of mixed radix, if a divisor is a variable → integers, briefly
+              → integers with the lemmas of mixed radix, if a divisor is a variable → integers, briefly, unless all is bits
               → bit-vectors at a width that holds every intermediate value → integers → unknown, with the question
 
 Integers get a short turn before bit-vectors because nested division by constants that are no powers of two takes them
-10 ms, and a bit-blasted divider 200 ms or for ever; where they fail they fail on their small limit.
+10 ms, and a bit-blasted divider 200 ms or for ever; where they fail they fail on their small limit.  Operations on bits beside
+divisors that are powers of two are nothing for them.
 "Equal" means: wherever ``before`` has a value, ``after`` has the same one.  Every counterexample is replayed by the
 scalar evaluator before it is believed.
 """
@@ -103,10 +104,17 @@ class Validator:
         return [
             *steps,
             ("lemmas", self._lemmas),
-            ("z3-int", self._integers_briefly),
+            *([] if self._all_bits(a, b) else [("z3-int", self._integers_briefly)]),
             ("z3-bv", self._bitvector),
             ("z3-int", self._integers),
         ]
+
+    def _all_bits(self, a: int, b: int) -> bool:
+        """Whether there are operations on bits, and every division takes some bits of a number."""
+        nodes = {self.table.nodes[i] for r in (a, b, *self.facts) for i in self.table.reach(r)}
+        divisors = [self.table.interval[n[2]] for n in nodes if n[0] in DIVISIONS]
+        powers = all(0 < low == high and low & (low - 1) == 0 for low, high in divisors)
+        return powers and any(n[0] in NOT_ARITHMETIC for n in nodes)
 
     def _names(self, a: int, b: int) -> list[str]:
         return self.table.names(a, b, *self.facts)

@@ -16,15 +16,19 @@ def replace_reads(node: Any, value: Callable[[BufferLoad | Call], Expr | None]) 
     A load whose address is taken isn't one; its indices are.
     """
 
-    class Replace(ExprMutator):
-        def visit_buffer_load(self, load: BufferLoad) -> Any:
-            new = value(load)
-            return self.visit_children(load) if new is None else new
+    return _Replace(value).visit(node)
 
-        def visit_call(self, call: Call) -> Any:
-            if call.op.name == "tirx.address_of" and isinstance(call.args[0], BufferLoad):
-                return replace(call, args=(self.visit_children(call.args[0]), *call.args[1:]))
-            new = value(call)
-            return self.visit_children(call) if new is None else new
 
-    return Replace().visit(node)
+class _Replace(ExprMutator):
+    def __init__(self, value: Callable[[BufferLoad | Call], Expr | None]) -> None:
+        self.value = value
+
+    def visit_buffer_load(self, load: BufferLoad) -> Any:
+        new = self.value(load)
+        return self.visit_children(load) if new is None else new
+
+    def visit_call(self, call: Call) -> Any:
+        if call.op.name == "tirx.address_of" and isinstance(call.args[0], BufferLoad):
+            return replace(call, args=(self.visit_children(call.args[0]), *call.args[1:]))
+        new = self.value(call)
+        return self.visit_children(call) if new is None else new
