@@ -239,10 +239,24 @@ def test_vectors_by_the_instruction_itself(op, kind, count, dtype):
         np.testing.assert_array_equal(result.arrays["D"].astype(np.float64), wanted)
 
 
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 2), ("float32", 4), ("float16", 8), ("bfloat16", 4)])
+def test_a_vector_is_added_in_one_operation(dtype, count):
+    func = kernel(
+        f"t = Tx.thread_id([32])\n"
+        f"Tx.evaluate(Tx.cuda.atomic_add(D.ptr_to([t % 4 * {count}]), V[Tx.ramp(t * {count}, 1, {count})]))",
+        f'D: Tx.Buffer(({4 * count},), "{dtype}"), V: Tx.Buffer(({32 * count},), "{dtype}")')  # fmt: skip
+    given = np.random.default_rng(0).integers(-4, 5, 32 * count).astype(dt.numpy_dtype(dtype))
+    ptx = check(func, np.ones(4 * count, dt.numpy_dtype(dtype)), given)
+    assert ptx.count("red.global.add") == 1 and f".v{count}." in ptx
+
+
 BAD = {
     "a type that PTX doesn't add": ('Tx.ptx.red_scalar(D.ptr_to([0]), 1, op="add", ptx_type="b32")', "no atomic add of b32"),
     "a cache policy where there is no cache": (
         'Tx.ptx.red_scalar(S.ptr_to([0]), 1, op="add", ptx_type="s32", space="shared", cache_hint="evict_last")', "L2 cache"),
+    "a vector in shared memory": ("Tx.evaluate(Tx.cuda.atomic_add(F.ptr_to([0]), Tx.Broadcast(Tx.float32(1), 4)))",
+                                  "PTX has it in global memory"),
+    "a vector of three": ("Tx.evaluate(Tx.cuda.atomic_add(F.ptr_to([0]), Tx.Broadcast(Tx.float32(1), 3)))", "adds vectors of"),
     "an operation of other types": ('Tx.ptx.red_scalar(D.ptr_to([0]), 1, op="inc", ptx_type="s32")', "no atomic inc of s32"),
     "bytes": ("Tx.evaluate(Tx.cuda.atomic_add(U.ptr_to([0]), Tx.uint8(1)))", "of uint8: PTX adds"),
     "another space": ('Tx.ptx.red_scalar(D.ptr_to([0]), 1, op="add", ptx_type="s32", space="shared")',
@@ -260,7 +274,7 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_atomics_are_refused(what):
     text, says = BAD[what]
-    func = kernel(f"t = Tx.thread_id([32])\nS = Tx.alloc_shared((4,), 'int32')\n{text}",
+    func = kernel(f"t = Tx.thread_id([32])\nS = Tx.alloc_shared((4,), 'int32')\nF = Tx.alloc_shared((4,), 'float32')\n{text}",
                   'D: Tx.Buffer((32,), "int32"), U: Tx.Buffer((32,), "uint8"), H: Tx.Buffer((64,), "float16")')  # fmt: skip
     with pytest.raises(LoweringError, match=says) as info:
         compile_function(func)

@@ -67,6 +67,11 @@ def _atomic(op: Callable[[Any, Any], Any], address: int = 0, operand: int = 1) -
 
     def apply(m: Machine, e: Call, threads: Array) -> Array:
         dtype = e.dtype if e.dtype != "void" else e.args[operand].dtype
+        if dt.lanes(dtype) > 1:  # each element by itself
+            one, p = dt.with_lanes(dtype, 1), pointer(m, e.args[address], threads)
+            lanes = np.asarray(evaluate(m, e.args[operand], threads)).reshape(dt.lanes(dtype), -1)
+            size = dt.storage_bits(one) // 8
+            return np.stack([_modify(m, op, p.moved(size * k), v, one, threads) for k, v in enumerate(lanes)])
         given = values.convert(evaluate(m, e.args[operand], threads), e.args[operand].dtype, dtype)
         return _modify(m, op, pointer(m, e.args[address], threads), given, dtype, threads)
 

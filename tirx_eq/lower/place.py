@@ -132,7 +132,7 @@ class Placed:
         call = replace(call, args=tuple(replace_reads(a, lambda read: self._snapshot(read, place)) for a in call.args))
 
         def aligned(offset: Expr, to: int) -> bool:
-            scope = self._scope(place)
+            scope = self.scope_at(place)
             return validate(("mod", scope.term(offset), to), 0, scope.ranges).status == "equal"
 
         def fresh(dtype: str) -> Root:
@@ -178,11 +178,11 @@ class Placed:
 
     def _limits(self, e: Expr, place: Place) -> tuple[int, int]:
         """The least and the greatest value that an index expression may have here."""
-        scope = self._scope(place)
+        scope = self.scope_at(place)
         low, high = bounds(scope.term(e), scope.ranges)
         return int(low), int(high)
 
-    def _scope(self, place: Place) -> IndexScope:
+    def scope_at(self, place: Place) -> IndexScope:
         """An index scope that knows the ranges of this place."""
         scope = new_scope()
         self.launch.declare(scope)

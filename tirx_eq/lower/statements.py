@@ -87,6 +87,7 @@ from .stage_halves import stage_halves
 from .stage_products import stage_products
 from .stage_registers import stage_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
+from .vectors import store_lanes, store_vector, vector_of_loop
 
 MAX_UNROLL = 1024  # iterations; above this an unrolled loop is a mistake
 #: What makes several calls of one, in the order in which they are asked.
@@ -159,9 +160,9 @@ class Lowerer(Placed):
 
     def store(self, s: BufferStore, place: Place) -> list[Node]:
         if s.predicate is not None or any(isinstance(i, Ramp) for i in s.indices):
-            return [n for k in range(dt.lanes(s.value.dtype)) for n in self._store_lane(s, k, place)]
+            return store_vector(self, s, place)
         value = self.resolve(s.value, place)
-        self._check_elements(s, place)
+        self.check_elements(s, place)
         at = self.memory(BufferLoad(s.buffer, s.indices), place)
         data = s.buffer.data
         if data in self.scalars.tracked:
@@ -173,7 +174,7 @@ class Lowerer(Placed):
                 place.snapshots[data] = value
         return [Store(at, s.buffer.dtype, value)]
 
-    def _check_elements(self, s: BufferStore, place: Place) -> None:
+    def check_elements(self, s: BufferStore, place: Place) -> None:
         """The element stored, and those loaded for it wherever it is stored."""
 
         def check(buffer: Buffer, indices: Sequence[Expr], access: str) -> None:
@@ -182,9 +183,6 @@ class Lowerer(Placed):
         check(s.buffer, s.indices, "a store")
         for load in always_loaded(s.value):
             check(load.buffer, load.indices, "a load")
-
-    def _store_lane(self, s: BufferStore, lane: int, place: Place) -> list[Node]:
-        raise LoweringError(f"a vector store to '{s.buffer.name}' is not lowered yet", hint="use Tx.copy, or scalar stores")
 
     def evaluate(self, s: Evaluate, place: Place) -> list[Node]:
         call = s.value
@@ -288,6 +286,8 @@ class Lowerer(Placed):
             low, count, by = int(start), int(extent), int(step)  # type: ignore[call-overload]
             if count > MAX_UNROLL * by:
                 raise LoweringError(f"the loop over '{s.loop_var.name}' would be unrolled {count // by} times")
+            if s.kind == "vectorized" and by == 1 and (lanes := vector_of_loop(self, s, low, count, place)) is not None:
+                return store_lanes(self, lanes, place)
             jumping = jumps(s.body)
             active = self._remaining(s, place)
             returned = len(self.returned)

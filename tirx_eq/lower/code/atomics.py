@@ -20,6 +20,7 @@ from ..intrinsics.places import address_operand
 from ..program import Instruction, Memory, Node, Operand, Store, Temp, Word
 from ..storage import Root, remote_address
 from .accesses import state_space
+from .vector_lanes import lane_of
 
 ADD, CAS, ATOM, RED = "tirx.cuda.atomic_add", "tirx.cuda.atomic_cas", "tirx.ptx.atom_scalar", "tirx.ptx.red_scalar"
 #: Calls whose value is the old one.
@@ -31,6 +32,8 @@ _SUMS = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "uint32": "u32",
     "int64": "u64", "uint64": "u64",
 }  # fmt: skip
+#: dtype -> elements of the vectors that it adds in global memory.
+VECTORS = {"float32": (2, 4), "float16": (2, 4, 8), "bfloat16": (2, 4, 8)}
 #: Operation -> types that PTX has it for.
 TYPES: dict[str, tuple[str, ...]] = {
     "add": ("u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"),
@@ -58,6 +61,7 @@ class Atomic:
     scope: str = ""
     space: str = ""
     policy: Expr | None = None
+    vector: int = 1
 
     @property
     def dtype(self) -> str:
@@ -76,6 +80,8 @@ def atomic_of(call: Call) -> Atomic:
     a = named_arguments(call)
     if call.op.name == ADD:
         dtype = a["value"].dtype
+        if dt.lanes(dtype) > 1:
+            return _vector(call, a["res_addr"], a["value"])
         if dtype not in _SUMS:
             raise LoweringError(f"'{call.op.short_name}' of {dtype}: PTX adds {', '.join(_SUMS)}", span=call.span)
         return Atomic("add", _SUMS[dtype], a["res_addr"], (a["value"],))
@@ -97,6 +103,15 @@ def _scalar(call: Call) -> Atomic:
     if policy is not None and space not in ("", "global"):
         raise LoweringError(f"'{call.op.short_name}' in {space} memory has a policy of the L2 cache", span=call.span)
     return Atomic(op, kind, a["address"], (a["value"],), sem, scope, space, policy)
+
+
+def _vector(call: Call, address: Expr, value: Expr) -> Atomic:
+    """The sum of a vector, each element by itself: ``red.global.v2`` and so on (PTX ISA 9.7.13.6, sm_90)."""
+    dtype, count = dt.with_lanes(value.dtype, 1), dt.lanes(value.dtype)
+    if count not in VECTORS.get(dtype, ()):
+        there = ", ".join(f"{d}x{n}" for d, counts in VECTORS.items() for n in counts)
+        raise LoweringError(f"'{call.op.short_name}' of {value.dtype}: PTX adds vectors of {there}", span=call.span)
+    return Atomic("add", _SUMS[dtype], address, tuple(lane_of(value, k) for k in range(count)), vector=count)
 
 
 def check_places(e: Expr) -> None:
@@ -189,7 +204,13 @@ def program_of_atomic(
         flags += ".L2::cache_hint"
         operands.append(_policy(a.policy, fresh, nodes))
     kind = "u64" if (a.op, a.type) == ("add", "s64") else a.type  # PTX adds unsigned numbers, with the same bits
-    tail = f"{order}.{state_space(at.root.space)}.{a.op}{flags}.{kind}"
+    vector = f".v{a.vector}" if a.vector > 1 else ""
+    tail = f"{order}.{state_space(at.root.space)}.{a.op}{flags}{vector}.{kind}"
+    if vector:
+        if result is not None:
+            raise LoweringError(f"the old value of '{name}' is a vector, which has no register", span=call.span)
+        nodes.append(Instruction(f"red{tail}", (at, tuple(operands)), span=call.span))
+        return nodes
     if result is None and a.op not in ("exch", "cas") and a.sem in ("", "relaxed", "release"):
         nodes.append(Instruction(f"red{tail}", (at, *operands), span=call.span))
         return nodes
@@ -214,13 +235,16 @@ def _check_memory(
              "cluster": ("", "shared::cluster")}[space]  # fmt: skip
     if a.space not in legal:
         raise LoweringError(f"'{name}' in {a.space} memory, but '{load.buffer.name}' is in {space} memory", span=call.span)
-    size = 32 if a.type.endswith("x2") else dt.bits(a.dtype)
+    if a.vector > 1 and space != "global":
+        raise LoweringError(f"'{name}' of a vector in {space} memory: PTX has it in global memory", span=call.span)
+    one = 32 if a.type.endswith("x2") else dt.bits(a.dtype)
+    size = one * a.vector
     if dt.storage_bits(load.buffer.dtype) < size and not aligned(at.offset, size // 8):
         raise LoweringError(
             f"'{name}' of {a.type} needs an address that is a multiple of {size // 8} bytes; that of '{load.buffer.name}' "
             f"can't be shown to be", span=call.span,
         )  # fmt: skip
-    if dt.storage_bits(load.buffer.dtype) > size:
+    if dt.storage_bits(load.buffer.dtype) > one:
         raise LoweringError(f"'{name}' of {a.type} on elements of {load.buffer.dtype}", span=call.span)
 
 
