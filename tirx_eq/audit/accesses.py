@@ -8,8 +8,9 @@ from math import prod
 from typing import Any
 
 from .. import ir
+from ..egraph.narrow import about
 from ..errors import LayoutError, ProofError, Span, TirxError
-from ..interop.index_rewrite import Collect, about
+from ..interop.index_rewrite import Collect
 from ..ir import dtype as dt
 from ..ir.index import Term, evaluate, names, show
 from ..layout import ComposeLayout, SwizzleLayout, TileLayout

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.index import EvaluationError, Ranges, Term, names, show, substitute
-
-_NEGATED = {"lt": ("le", True), "le": ("lt", True), "eq": ("ne", False), "ne": ("eq", False)}
+from .narrow import conjuncts, narrowed
 
 
 @dataclass
@@ -26,63 +25,31 @@ def gather(assume: Sequence[Term], ranges: Ranges) -> Facts:
 
     Raises ``EvaluationError`` if the conditions leave a variable no value.
     """
-    facts = Facts({k: (lo, hi) for k, (lo, hi) in ranges.items()})
-    stack = [(t, True) for t in reversed(assume)]
-    while stack:
-        term, positive = stack.pop()
-        if not isinstance(term, tuple):
-            continue
-        op, *args = term
-        if op == "lnot":
-            stack.append((args[0], not positive))
-        elif (op == "land" and positive) or (op == "lor" and not positive):
-            stack.extend((a, positive) for a in args)
-        elif op in _NEGATED:
-            if not positive:
-                op, swap = _NEGATED[op]
-                args = args[::-1] if swap else args
-            _relation(facts, op, args[0], args[1])
-    for name, (lo, hi) in facts.ranges.items():
-        if lo > hi:
+    parts = [part for condition in assume for part in conjuncts(condition)]
+    found = narrowed(parts, ranges)
+    if any(low > high for low, high in found.values()):  # between terms: no variable by itself is to blame
+        found = narrowed([p for p in parts if isinstance(p, tuple) and {str, int} == {type(a) for a in p[1:]}], ranges)
+    for name, (low, high) in found.items():
+        if low > high:
             conditions = ", ".join(show(t, limit=80) for t in assume)
             raise EvaluationError(f"no value of '{name}' satisfies the assumptions {conditions}"[:400])
+    facts = Facts(found)
+    for part in parts:
+        _relate(facts, part)
     return facts
 
 
-def _relation(facts: Facts, op: str, a: Term, b: Term) -> None:
-    if op == "ne":
-        for x, y in ((a, b), (b, a)):
-            if isinstance(x, str) and isinstance(y, int):
-                lo, hi = facts.ranges[x]
-                facts.ranges[x] = (lo + (lo == y), hi - (hi == y))
+def _relate(facts: Facts, condition: Term) -> None:
+    """Note what a comparison says beside ranges."""
+    if not isinstance(condition, tuple) or condition[0] not in ("lt", "le", "eq"):
         return
-    if op == "eq":
-        _narrow(facts, a, b, 0)
-        _narrow(facts, b, a, 0)
-        for x, y in ((a, b), (b, a)):
-            if (
-                y == 0
-                and isinstance(x, tuple)
-                and x[0] in ("mod", "tmod")
-                and isinstance(x[2], int)
-                and x[2] > 1
-            ):
-                if isinstance(x[1], str):
-                    facts.align[x[1]] = max(facts.align.get(x[1], 1), x[2])
-                facts.multiples.append((x[1], x[2]))
-    else:
-        _narrow(facts, a, b, 1 if op == "lt" else 0)
+    op, a, b = condition
+    for x, y in ((a, b), (b, a)) if op == "eq" else ():
+        if y == 0 and isinstance(x, tuple) and x[0] in ("mod", "tmod") and isinstance(x[2], int) and x[2] > 1:
+            if isinstance(x[1], str):
+                facts.align[x[1]] = max(facts.align.get(x[1], 1), x[2])
+            facts.multiples.append((x[1], x[2]))
     facts.relations.append((a, b, op))
-
-
-def _narrow(facts: Facts, a: Term, b: Term, strict: int) -> None:
-    """``a <= b - strict`` where one of them is a variable and the other a constant."""
-    if isinstance(a, str) and isinstance(b, int):
-        lo, hi = facts.ranges[a]
-        facts.ranges[a] = (lo, min(hi, b - strict))
-    if isinstance(b, str) and isinstance(a, int):
-        lo, hi = facts.ranges[b]
-        facts.ranges[b] = (max(lo, a + strict), hi)
 
 
 def eliminate(

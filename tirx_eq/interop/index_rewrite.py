@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import ir
+from ..egraph.narrow import about
 from ..errors import TirxError
 from ..ir import dtype as dt
 from ..ir.index import Term, names, postorder, show
@@ -261,21 +262,6 @@ def _opaque(value: ir.Expr, sources: set[ir.Expr]) -> list[ir.Expr]:
 
 def _arithmetic(e: Any) -> bool:
     return isinstance(e, ir.Expr) and not isinstance(e, (ir.Var, ir.BufferLoad)) and is_index(e)
-
-
-def about(facts: tuple[Term, ...], term: Term) -> tuple[Term, ...]:
-    """The facts that say something of a term's variables, directly or through other facts.
-
-    So expressions under unrelated conditions share an e-graph.
-    """
-    known = set(names(term))
-    chosen: set[int] = set()
-    while True:
-        more = [i for i, f in enumerate(facts) if i not in chosen and known & set(names(f))]
-        if not more:
-            return tuple(f for i, f in enumerate(facts) if i in chosen)
-        chosen.update(more)
-        known.update(n for i in more for n in names(facts[i]))
 
 
 def _better(scope: IndexScope, site: _Site, found: Any) -> tuple[ir.Expr, int] | None:
