@@ -21,7 +21,7 @@ from .facts import Facts, gather
 
 Simplifier = Callable[[Sequence[Term], Ranges, Sequence[Term]], Sequence[Term]]
 """Terms made cheaper under ranges and assumptions."""
-_SENSITIVE = frozenset("div mod tdiv tmod and or xor shr min max lt le eq ne land lor lnot select".split())
+SENSITIVE = frozenset("div mod tdiv tmod and or xor shr min max lt le eq ne land lor lnot select".split())
 """Operations that a narrower range or an order may simplify."""
 MAX_HEIGHT = 4
 """Selections inside selections that are looked at, from the innermost."""
@@ -228,7 +228,7 @@ def _useful(branch: Term, facts: Facts, ranges: Ranges) -> bool:
     present = set(every)
     if any(kind == "eq" and (a in present or b in present) for a, b, kind in facts.relations if not isinstance(a, int)):
         return True
-    inside = [t for t in every if isinstance(t, tuple) and t[0] in _SENSITIVE]
+    inside = [t for t in every if isinstance(t, tuple) and t[0] in SENSITIVE]
     sensitive = set().union(*(names(t) for t in inside))
     if any(facts.ranges[v] != ranges[v] for v in sensitive):
         return True

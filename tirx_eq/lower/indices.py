@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ..egraph.branches import SENSITIVE
+from ..egraph.narrow import about
 from ..egraph.simplify import simplify_all
 from ..ir import BufferLoad, Expr, Var, post_order_visit
 from ..ir import dtype as dt
 from ..ir.index import Term, names, postorder
 from ..ir.node import fields
+from ..prove.table import Table
 from .code.shared import SHARED_RANGE, shared_address
 from .code.widths import Widths
-from .program import Block, Define, If, Instruction, Loop, Repeat, Store, Wait, operand_exprs, walk
+from .given import Narrowing, facts_of, narrowings, simplified_under
+from .guards import Guards, everywhere
+from .program import Block, Define, If, Instruction, Loop, Node, Repeat, Store, Wait, operand_exprs, walk
 from .scope import new_scope
 from .sharing.threads import Launch
 from .storage import Storage
@@ -23,7 +29,7 @@ TMEM_BASE_RANGE = (0, 511)
 
 @dataclass(frozen=True)
 class Simplified:
-    """One index expression before and after: what the report shows of it."""
+    """One index expression before and after: what the report shows of it.  It holds where every term of ``assume`` does."""
 
     before: Term
     after: Term
@@ -31,12 +37,25 @@ class Simplified:
     cost: int
     steps: tuple[str, ...]
     validated_by: str
+    assume: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True)
+class Given:
+    """What holds at places with the same conditions: ``facts``, the ``intervals`` of terms under them, and ``table``, which maps
+    simplified terms to what is cheaper under the facts."""
+
+    intervals: Table
+    facts: tuple[Term, ...] = ()
+    narrowed: tuple[Narrowing, ...] = ()
+    table: dict[Term, Simplified] = field(default_factory=dict)
 
 
 class Indices:
-    """The index expressions of one kernel.
+    """The index expressions of one kernel, as they are wherever they stand; :meth:`under` has them at a place.
 
-    ``scope`` names their variables; ``table`` maps each distinct term to its simplified form.
+    ``scope`` names their variables; ``table`` maps each distinct term to its simplified form; ``guards`` are the conditions that
+    hold at the place, ``given`` what follows from them.
     """
 
     def __init__(self, program: Block, launch: Launch, storage: Storage, ranges: Mapping[Var, tuple[int, int]]) -> None:
@@ -55,11 +74,68 @@ class Indices:
         for node in walk(program):
             if isinstance(node, Define) and is_index(node.var):
                 self.scope.name(node.var, node.bounds)
+        self.guards: Guards = ()
+        self._givens: dict[Guards, Given] = {}
         terms: dict[Term, None] = {}
-        for e in self.roots(program):
-            terms[self.read(e)] = None
+        places: dict[Guards, dict[Term, None]] = {}
+        for node, guards in everywhere(program):
+            here = [self.read(e) for e in self._roots_of(node)]
+            terms.update(dict.fromkeys(here))
+            if guards:
+                places.setdefault(guards, {}).update(dict.fromkeys(here))
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
+        self.given = self._givens[()] = Given(Table(self.scope.ranges))
+        plain = {guards: [self._plain(t) for t in found] for guards, found in places.items()}
+        for guards, here in plain.items():
+            self._givens[guards] = self._given(guards, here)
+        self._simplify_given(plain)
+
+    def under(self, guards: Guards) -> Indices:
+        """The same expressions at a place where the conditions hold, which must be a place of the program."""
+        if guards is self.guards:
+            return self
+        view = copy.copy(self)
+        if guards not in self._givens:  # no expression stands there
+            self._givens[guards] = self._givens[()]
+        view.guards, view.given = guards, self._givens[guards]
+        return view
+
+    def conditional(self) -> list[Simplified]:
+        """What is cheaper where conditions hold, in the order of the places."""
+        found = (s for given in self._givens.values() for s in given.table.values())
+        return list({(s.before, s.assume): s for s in found}.values())
+
+    def narrowed(self) -> list[Narrowing]:
+        """The ranges that are narrower where conditions hold, in the order of the places."""
+        return list(dict.fromkeys(n for given in self._givens.values() for n in given.narrowed))
+
+    def _given(self, guards: Guards, terms: list[Term]) -> Given:
+        """What follows from conditions for terms that stand where they hold."""
+        facts = facts_of(guards, self.scope)
+        if not facts:
+            return self._givens[()]
+        plain = self._givens[()].intervals
+        found = narrowings(facts, self.scope, (t for t in terms if self._in_64_bits(t)), plain)
+        ranges = {**self.scope.ranges, **{n.name: (n.low, n.high) for n in found}}
+        return Given(Table(ranges) if found else plain, facts, found)
+
+    def _simplify_given(self, places: Mapping[Guards, list[Term]]) -> None:
+        """Simplify terms at places once more where a condition speaks of what is in them and could help."""
+        groups: dict[tuple[Term, ...], dict[Term, None]] = {}
+        for guards, terms in places.items():
+            for t in terms:
+                facts = about(self._givens[guards].facts, t)
+                if facts and self._in_64_bits(t) and any(isinstance(x, tuple) and x[0] in SENSITIVE for x in postorder(t)):
+                    groups.setdefault(facts, {})[t] = None
+        cheaper = simplified_under([(t, facts) for facts, group in groups.items() for t in group], self.scope.ranges)
+        for guards, terms in places.items():
+            given = self._givens[guards]
+            for t in terms:
+                found = cheaper.get((t, about(given.facts, t)))
+                if found is not None:
+                    steps, by = tuple(found.steps), str(found.validated_by)
+                    given.table[t] = Simplified(t, found.expr, found.cost_in, found.cost, steps, by, about(given.facts, t))
 
     def _declare_address(self, node: object) -> None:
         """What a tensor-memory address is read from is what tcgen05.alloc wrote there."""
@@ -89,8 +165,12 @@ class Indices:
 
     def term(self, e: Expr) -> Term:
         """The simplified term of an index expression."""
-        before = self.read(e)
-        return before if before not in self.table else self.table[before].after
+        plain = self._plain(self.read(e))
+        found = self.given.table.get(plain)
+        return plain if found is None else found.after
+
+    def _plain(self, term: Term) -> Term:
+        return self.table[term].after if term in self.table else term
 
     def read(self, e: Expr) -> Term:
         """The expression as a term, made once (the expression is kept, since it is known by its id)."""
@@ -109,27 +189,31 @@ class Indices:
     def roots(self, program: Block) -> Iterator[Expr]:
         """Every index expression that the program's code needs."""
         for node in walk(program):
-            if isinstance(node, Instruction):
-                for operand in node.operands:
-                    for e in operand_exprs(operand):
-                        yield from self.index_parts(e)
-            elif isinstance(node, Store):
-                for e in operand_exprs(node.memory):
+            yield from self._roots_of(node)
+
+    def _roots_of(self, node: Node) -> Iterator[Expr]:
+        """The index expressions that a node needs, without the blocks in it."""
+        if isinstance(node, Instruction):
+            for operand in node.operands:
+                for e in operand_exprs(operand):
                     yield from self.index_parts(e)
-                if isinstance(node.value, Expr):
-                    yield from self.index_parts(node.value)
-            elif isinstance(node, Wait):
-                yield from self.index_parts(node.barrier.offset)
-                yield from self.index_parts(node.parity.expr)
-            elif isinstance(node, Define):
+        elif isinstance(node, Store):
+            for e in operand_exprs(node.memory):
+                yield from self.index_parts(e)
+            if isinstance(node.value, Expr):
                 yield from self.index_parts(node.value)
-            elif isinstance(node, If) and isinstance(node.condition, Expr):
-                yield from self.index_parts(node.condition)
-            elif isinstance(node, Loop):
-                for e in (node.start, node.stop, node.step):
-                    yield from self.index_parts(e)
-            elif isinstance(node, Repeat) and node.condition is not None:
-                yield from self.index_parts(node.condition)
+        elif isinstance(node, Wait):
+            yield from self.index_parts(node.barrier.offset)
+            yield from self.index_parts(node.parity.expr)
+        elif isinstance(node, Define):
+            yield from self.index_parts(node.value)
+        elif isinstance(node, If) and isinstance(node.condition, Expr):
+            yield from self.index_parts(node.condition)
+        elif isinstance(node, Loop):
+            for e in (node.start, node.stop, node.step):
+                yield from self.index_parts(e)
+        elif isinstance(node, Repeat) and node.condition is not None:
+            yield from self.index_parts(node.condition)
 
     def index_parts(self, e: Expr) -> tuple[Expr, ...]:
         """The largest index expressions in ``e``, and those that loads and calls inside them need; gathered once."""

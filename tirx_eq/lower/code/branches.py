@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from ...egraph.cost import cost
 from ...ir import BufferLoad, Expr, post_order_visit
 from ...ir.index import Term
+from ..guards import everywhere, inside
 from ..indices import Indices
-from ..program import Block, Define, If, Instruction, Memory, Node, Store, walk
+from ..program import Block, Define, If, Instruction, Memory, Node, Store
 
 #: Branches that must share an address, and the cost of computing it again in all but one of them (see egraph.cost).
 BRANCHES = 3
@@ -29,7 +30,14 @@ def shared_addresses(block: Block, indices: Indices, split: Callable[[Term], tup
         return {}
     needs: list[dict[Key, Memory]] = []
     for node in branches:
-        accesses = (m for inner in walk((*node.then, *node.orelse)) for m in _accesses(inner, indices))
+        # An address that is another one where the branch's conditions hold isn't shared.
+        accesses = (
+            m
+            for body, start in inside(node, indices.guards)
+            for inner, guards in everywhere(body, start)
+            for m in _accesses(inner, indices)
+            if indices.under(guards).term(m.offset) == indices.term(m.offset)
+        )
         needs.append({(m.root.name, split(indices.term(m.offset))[0]): m for m in accesses})
     count = Counter(key for need in needs for key in need)
     dear = {key for key, n in count.items() if n >= BRANCHES and (n - 1) * cost(key[1]) >= SAVED}

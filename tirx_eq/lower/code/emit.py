@@ -13,6 +13,7 @@ from ...ptx.builder import Kernel
 from ...ptx.control import Loop as LoopFrame
 from ...ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
 from ...ptx.tensormap import TensorMap
+from ..guards import Guards, along, inside
 from ..indices import Indices, is_index
 from ..program import (
     AddressOf,
@@ -78,7 +79,7 @@ class Emitter:
         self.pointers: dict[str, Reg] = {}
         self.stack: dict[str, Symbol] = {}
         self.loops: list[LoopFrame] = []
-        self.terms = TermCode(kernel, indices.scope, self._opaque)
+        self.terms = TermCode(kernel, indices.scope, self._opaque, indices.given.widths)
         self.values = ValueCode(self)
         self.diverged = False
 
@@ -93,7 +94,7 @@ class Emitter:
     def _prologue(self, program: Block) -> None:
         """Registers that every block may use: special registers, the shared block's address, pointer parameters."""
         used: set[str] = set()
-        for s in self.indices.table.values():
+        for s in (*self.indices.table.values(), *self.indices.conditional()):
             used.update(self.indices.names_in(s.after))
         for e in self.indices.roots(program):
             used.update(self.indices.names_in(self.indices.term(e)))
@@ -130,21 +131,33 @@ class Emitter:
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
-        shared = shared_addresses(block, self.indices, self.terms.split)
-        for node in block:
+        outer = self.indices
+        shared = shared_addresses(block, outer, self.terms.split)
+        for node, guards in along(block, outer.guards):
+            self._stand(outer.under(guards))
             self.terms.forget_volatile()
             for memory in shared.get(id(node), ()):
                 if not self.terms.is_volatile(self.indices.term(memory.offset)):
                     self.memory(memory)
             getattr(self, f"_{type(node).__name__.lower()}")(node)
+        self._stand(outer)
+
+    def _stand(self, indices: Indices) -> None:
+        """From here on what holds is what these expressions are under."""
+        self.indices = indices
+        self.terms.widths = indices.given.widths
 
     @contextmanager
-    def scoped(self) -> Iterator[None]:
+    def scoped(self, guards: Guards) -> Iterator[None]:
+        """A block of its own, in which more holds."""
+        outer = self.indices
         self.terms.push()
+        self._stand(outer.under(guards))
         try:
             yield
         finally:
             self.terms.pop()
+            self._stand(outer)
 
     def _comment(self, node: Comment) -> None:
         at = f" ({node.span.file.rsplit('/', 1)[-1]}:{node.span.line})" if node.span else ""
@@ -193,17 +206,22 @@ class Emitter:
         self.diverged = True
 
     def _if(self, node: If) -> None:
+        (then, if_true), (orelse, if_false) = inside(node, self.indices.guards)
+        decided = None if isinstance(node.condition, Temp) else self.indices.term(node.condition)
+        if isinstance(decided, int):
+            with self.scoped(if_true if decided else if_false):
+                self.block(then if decided else orelse)
+            return
         condition = self.temp(node.condition) if isinstance(node.condition, Temp) else self.condition(node.condition)
-        if node.then and node.orelse:
+        if then and orelse:
             with self.k.if_else(condition) as arms:
-                with arms.then(), self.scoped():
-                    self._branch(node.then)
-                with arms.otherwise(), self.scoped():
-                    self._branch(node.orelse)
+                with arms.then(), self.scoped(if_true):
+                    self._branch(then)
+                with arms.otherwise(), self.scoped(if_false):
+                    self._branch(orelse)
         else:
-            taken = node.then or node.orelse
-            with self.k.if_(condition if node.then else ~condition), self.scoped():
-                self._branch(taken)
+            with self.k.if_(condition if then else ~condition), self.scoped(if_true if then else if_false):
+                self._branch(then or orelse)
         self.diverged = True
 
     def _branch(self, block: Block) -> None:
@@ -217,25 +235,28 @@ class Emitter:
         if not isinstance(step, Imm) or int(step.value) <= 0:
             raise LoweringError(f"the step of the loop over '{node.var.name}' must be a positive constant")
         first, last = (v.value if isinstance(v, Imm) else v for v in (start, stop))
-        self._before_loop(node.body)
+        ((body, guards),) = inside(node, self.indices.guards)
+        here = self.indices.under(guards)
+        self._before_loop(body, here)
         counter = self.indices.scope.name(node.var)
-        grows = [(t, factor) for t, factor in products(node.body, self.indices, counter) if self.terms.widths.width(t) == 32]
+        grows = [(t, factor) for t, factor in products(body, here, counter) if self.terms.widths.width(t) == 32]
         running = [(t, factor, self._start(factor, start)) for t, factor in grows]
-        with self.k.for_range(first, last, int(step.value)) as frame, self.scoped():  # type: ignore[arg-type]
+        with self.k.for_range(first, last, int(step.value)) as frame, self.scoped(guards):  # type: ignore[arg-type]
             assert frame.index is not None
             self.terms.define(counter, frame.index)
             for term, factor, register in running:
                 self.terms.define((term, 32), register)
                 frame.also.append((register, factor * int(step.value)))
             self.loops.append(frame)
-            self.block(node.body)
+            self.block(body)
             self.loops.pop()
         self.diverged = True
 
-    def _before_loop(self, body: Block) -> None:
-        """Compute what is dear and the same in every round."""
-        for term in invariants(body, self.indices, lambda name: self.terms.lookup_variable(name) is not None):
-            self.terms.value(term, 64 if self.terms.widths.width(term) == 64 else 32)
+    def _before_loop(self, body: Block, there: Indices) -> None:
+        """Compute what is dear and the same in every round of a body, whose expressions are ``there``."""
+        for term in invariants(body, there, lambda name: self.terms.lookup_variable(name) is not None):
+            if self.terms.widths.fits(term, 64):  # what holds in the loop needn't hold before it
+                self.terms.value(term, self.terms.widths.width(term))
 
     def _start(self, factor: int, start: Reg | Imm) -> Reg:
         """A register with a product of the counter as it is in the first round; rounds add to it."""
@@ -244,13 +265,15 @@ class Emitter:
         return self.k.op("mul.lo.s32", start, factor)
 
     def _repeat(self, node: Repeat) -> None:
-        self._before_loop((*node.head, *node.body))
-        with self.k.loop("while") as frame, self.scoped():
-            self.block(node.head)
+        (head, always), (body, guards) = inside(node, self.indices.guards)
+        self._before_loop((*head, *body), self.indices.under(always))
+        with self.k.loop("while") as frame, self.scoped(always):
+            self.block(head)
             if node.condition is not None:
                 frame.break_if(~self.condition(node.condition))
+            self._stand(self.indices.under(guards))
             self.loops.append(frame)
-            self.block(node.body)
+            self.block(body)
             self.loops.pop()
         self.diverged = True
 
@@ -374,7 +397,7 @@ class Emitter:
             constant += m.root.offset
             if moving == 0:
                 return Address(self.shared, constant)
-            anchor, mask, beyond = swizzled(moving, self.indices.scope.ranges)
+            anchor, mask, beyond = swizzled(moving, self.indices.scope.ranges, self.indices.given.facts)
             whole: Term = ("add", self._own(), anchor)
             register = self.terms.wrapped(("xor", whole, mask) if mask else whole, 32)
             assert isinstance(register, Reg)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ...egraph.cost import cost
 from ...ir import Expr
 from ...ir.index import Term, names, postorder
+from ..guards import along, inside
 from ..indices import Indices
 from ..program import Block, If, Loop, Repeat
 
@@ -18,18 +19,24 @@ DEAR = 8
 
 
 def always_needed(block: Block, indices: Indices) -> Iterator[Term]:
-    """The simplified terms that every round of a loop with this body needs, those of loops inside it too."""
-    for node in block:
+    """The simplified terms that every round of a loop with this body needs, those of loops inside it too.
+
+    ``indices`` is what holds where the body begins.
+    """
+    for node, guards in along(block, indices.guards):
+        here = indices.under(guards)
         if isinstance(node, If):
             if isinstance(node.condition, Expr):
-                yield from _terms((If(node.condition, ()),), indices)
+                yield from _terms((If(node.condition, ()),), here)
         elif isinstance(node, Loop):
-            yield from _terms((Loop(node.var, node.start, node.stop, node.step, ()),), indices)
-            yield from always_needed(node.body, indices)
+            yield from _terms((Loop(node.var, node.start, node.stop, node.step, ()),), here)
+            for body, there in inside(node, guards):
+                yield from always_needed(body, here.under(there))
         elif isinstance(node, Repeat):
-            yield from always_needed((*node.head, *node.body), indices)
+            for body, there in inside(node, guards):
+                yield from always_needed(body, here.under(there))
         else:
-            yield from _terms((node,), indices)
+            yield from _terms((node,), here)
 
 
 def _terms(block: Block, indices: Indices) -> Iterator[Term]:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...egraph.narrow import about
 from ...ir.index import Term, names
 from ...prove.validate import validate
 from ..storage import SHARED_ALIGN
 
 
-def swizzled(term: Term, ranges: Mapping[str, tuple[int, int]]) -> tuple[Term, int, int]:
+def swizzled(
+    term: Term, ranges: Mapping[str, tuple[int, int]], facts: tuple[Term, ...] = ()
+) -> tuple[Term, int, int]:
     """(anchor, mask, constant): ``term`` is ``(anchor ^ mask) + constant``, the mask below the alignment of shared memory.
+
+    That holds where ``facts`` do.
 
     The mask and the constant are 0 (and the anchor the term) if the term flips no constant bits, or that can't be proved.
     Flipped bits from the alignment on are bits that are set: they are the constant.
@@ -24,9 +29,12 @@ def swizzled(term: Term, ranges: Mapping[str, tuple[int, int]]) -> tuple[Term, i
         return term, 0, 0
     anchor, flips = found
     mask = flips % SHARED_ALIGN
-    used = {n: ranges[n] for n in sorted(names(term))}
     claim = ("add", ("xor", anchor, mask) if mask else anchor, flips - mask)
-    return (anchor, mask, flips - mask) if validate(term, claim, used).status == "equal" else (term, 0, 0)
+    for known in ((), about(facts, term)) if facts else ((),):
+        used = {n: ranges[n] for n in sorted(names(term).union(*map(names, known)))}
+        if validate(term, claim, used, assume=known).status == "equal":
+            return anchor, mask, flips - mask
+    return term, 0, 0
 
 
 def _flipped(term: Term) -> tuple[Term, int] | None:

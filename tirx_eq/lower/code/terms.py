@@ -21,15 +21,18 @@ _BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 
 
 class TermCode:
-    """Registers of terms, in a stack of scopes; ``opaque`` computes a variable that is a load or a call."""
+    """Registers of terms, in a stack of scopes; ``opaque`` computes a variable that is a load or a call.
 
-    def __init__(self, kernel: Kernel, scope: IndexScope, opaque: Callable[[str], Reg]) -> None:
+    ``widths`` tells how large terms can be where code is written now.
+    """
+
+    def __init__(self, kernel: Kernel, scope: IndexScope, opaque: Callable[[str], Reg], widths: Widths | None = None) -> None:
         self.k = kernel
         self.scope = scope
         self.opaque = opaque
+        self.widths = Widths(scope.ranges) if widths is None else widths
         self._known: list[dict[Any, Reg]] = [{}]
         self._volatile: dict[Any, Reg] = {}
-        self.widths = Widths(scope.ranges)
 
     # -- scopes ----------------------------------------------------------------------------------------------------
 

@@ -338,7 +338,7 @@ class ValueCode:
         result = self.k.reg(suffix)
         with self.k.if_else(self.e.condition(condition)) as arms:
             for arm, side in zip((arms.then, arms.otherwise), sides, strict=True):
-                with arm(), self.e.scoped():
+                with arm(), self.e.scoped(self.e.indices.guards):
                     self.k.emit(f"mov.{suffix}", result, self.register(side))
         self.e.diverged = True
         return result

@@ -22,9 +22,9 @@ class Widths:
     minimum of such): they are computed as their 64-bit type says, which is right unless the kernel itself overflows.
     """
 
-    def __init__(self, ranges: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, ranges: Mapping[str, tuple[int, int]], typed: dict[Term, None] | None = None) -> None:
         self._table = Table(ranges)
-        self.typed: dict[Term, None] = {}
+        self.typed: dict[Term, None] = {} if typed is None else typed
 
     def bounds(self, term: Term) -> tuple[int, int]:
         """The least and the greatest value; of one that reaches beyond 64 bits, what its type holds."""
