@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,6 +15,10 @@ from ..ir import Buffer, BufferRegion, Expr, IntImm, Range, TilePrimitiveCall, V
 from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many
 from ..ir.index_ir import IndexScope
+from ..prove.verdict import Verdict
+from .given import compare, facts_of
+from .guards import Guards, everywhere
+from .program import Block, TileCall
 from .scope import folded, new_scope
 from .sharing.active import Active
 from .sharing.threads import WARP, WARPGROUP, Launch
@@ -125,7 +129,8 @@ class CallContext:
     """All that conditions, prices and emitters of a call may look at.
 
     ``environment`` gives the values of scope ids and bound variables in terms of hardware coordinates and loop variables;
-    ``ranges`` the inclusive ranges of those.  ``looped``: the call may be executed more than once.
+    ``ranges`` the inclusive ranges of those.  ``looped``: the call may be executed more than once; ``guards`` are conditions on
+    variables that hold where it stands.
     """
 
     index: int
@@ -139,6 +144,7 @@ class CallContext:
     ranges: dict[Var, tuple[int, int]] = field(repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what conditions have worked out
     looped: bool = False
+    guards: Guards = ()
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """What ``compute`` gives, computed when first asked for under ``key``: conditions, prices and emitters share it."""
@@ -212,6 +218,14 @@ class CallContext:
         sizes = {v: np.asarray(n) for v, n in self.launch.host.sample(0).items()}
         return lows | sizes | {v: np.asarray(0) for v in self.launch.special.values()}
 
+    def facts(self, scope: IndexScope) -> tuple[Term, ...]:
+        """What holds where the call stands, over the names of ``scope`` (see :meth:`scope_with`)."""
+        return facts_of(self.guards, scope)
+
+    def compare(self, before: Term, after: Term, scope: IndexScope) -> Verdict:
+        """The portfolio's verdict on two terms over the names of ``scope``, where the call stands."""
+        return compare(before, after, scope.ranges, self.facts(scope))
+
     def term(self, e: Expr, scope: IndexScope) -> Term:
         return scope.term(self.resolve(e))
 
@@ -230,6 +244,12 @@ def call_context(
     return CallContext(
         index, call, operands, active, launch, storage, target, dict(environment), dict(ranges), looped=looped
     )
+
+
+def guarded(contexts: Sequence[CallContext], program: Block) -> list[CallContext]:
+    """The contexts with the conditions that hold where their calls stand in the program."""
+    found = {node.index: guards for node, guards in everywhere(program) if isinstance(node, TileCall)}
+    return [replace(c, guards=found.get(c.index, ())) for c in contexts]
 
 
 def _folded(region: BufferRegion) -> BufferRegion:

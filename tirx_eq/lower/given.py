@@ -13,7 +13,8 @@ from ..errors import ProofError
 from ..ir.index import EvaluationError, Ranges, Term, names, postorder, substitute
 from ..ir.index_ir import IndexScope
 from ..prove.table import Table
-from ..prove.validate import prove
+from ..prove.validate import prove, validate
+from ..prove.verdict import Verdict
 from .guards import Guards
 
 
@@ -29,7 +30,7 @@ class Narrowing:
 
 
 def facts_of(guards: Guards, scope: IndexScope) -> tuple[Term, ...]:
-    """The conditions as terms over the names of ``scope``, without those that the program may compute otherwise than exactly."""
+    """Conditions as terms over the names of ``scope``, without those that the program may compute otherwise than exactly."""
     found: dict[Term, None] = {}
     for guard in guards:
         term = scope.term(guard.condition)
@@ -44,6 +45,18 @@ def _exact(term: Term, scope: IndexScope, bits: int) -> bool:
     table = Table({n: scope.ranges[n] for n in names(term)})
     intervals = (table.interval[table.add(t)] for t in postorder(term))
     return all(-limit <= low and high < limit for low, high in intervals)
+
+
+def compare(before: Term, after: Term, ranges: Ranges, facts: tuple[Term, ...]) -> Verdict:
+    """The portfolio's verdict on two terms where ``facts`` hold, which are used if the terms aren't equal without them."""
+    found = validate(before, after, ranges)
+    known = about(facts, ("add", before, after)) if facts and found.status != "equal" else ()
+    if not known:
+        return found
+    try:
+        return validate(before, after, ranges, assume=known)
+    except ProofError:  # code that is never reached
+        return found
 
 
 def narrowings(

@@ -1,8 +1,8 @@
 """Which conditions hold where a node of the program stands: of the branches and loops around it, and of what left before it.
 
 A condition counts only if it is made of variables.  A variable gets its value at one node and keeps it until that node is
-executed again, so a condition is forgotten where one of its variables is defined anew: after the node, after a branch in which it
-stands, and in all of a loop that may execute it.  What is read from memory, or from a register that may be stored, is no
+executed again, so a condition is forgotten where one of its variables is defined anew: after the node, after a branch in which
+it stands, and in all of a loop that may execute it.  What is read from memory, or from a register that may be stored, is no
 variable here: of a scalar in a register the lowering has made a variable for each value that it may have.
 """
 
@@ -20,7 +20,7 @@ from .statement_parts import is_plain_index
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition that holds.  The program computes what it compares in ``bits`` bits: it says nothing of values beyond them."""
+    """A condition that holds.  The program computes what it compares in ``bits`` bits; of others it says nothing."""
 
     condition: Expr
     bits: int = 64
@@ -52,9 +52,7 @@ def inside(node: Node, guards: Guards) -> tuple[tuple[Block, Guards], ...]:
         return (node.then, guards + known(node.condition, True)), (node.orelse, guards + known(node.condition, False))
     if isinstance(node, Repeat):
         head = _kept(guards, (*node.head, *node.body))
-        end = head
-        for _, end in along((*node.head, Comment("")), head):
-            pass
+        *_, (_, end) = along((*node.head, Comment("")), head)
         return (node.head, head), (node.body, end + known(node.condition, True))
     if isinstance(node, Loop):
         return ((node.body, _kept(guards, (node,)) + _counts(node)),)
@@ -62,7 +60,7 @@ def inside(node: Node, guards: Guards) -> tuple[tuple[Block, Guards], ...]:
 
 
 def everywhere(block: Block, guards: Guards = ()) -> Iterator[tuple[Node, Guards]]:
-    """Every node of a program with the conditions that hold where it stands, in the order of :func:`tirx_eq.lower.program.walk`."""
+    """Every node of a program with the conditions that hold where it stands, in the order of ``program.walk``."""
     for node, here in along(block, guards):
         yield node, here
         for inner, there in inside(node, here):

@@ -42,8 +42,8 @@ class Simplified:
 
 @dataclass(frozen=True)
 class Given:
-    """What holds at places with the same conditions: ``facts``, the ``intervals`` of terms under them, and ``table``, which maps
-    simplified terms to what is cheaper under the facts."""
+    """What holds at places with the same conditions: ``facts``, the ``intervals`` of terms under them, and ``table``, which
+    maps simplified terms to what is cheaper under the facts."""
 
     intervals: Table
     facts: tuple[Term, ...] = ()
@@ -54,8 +54,8 @@ class Given:
 class Indices:
     """The index expressions of one kernel, as they are wherever they stand; :meth:`under` has them at a place.
 
-    ``scope`` names their variables; ``table`` maps each distinct term to its simplified form; ``guards`` are the conditions that
-    hold at the place, ``given`` what follows from them.
+    ``scope`` names their variables; ``table`` maps each distinct term to its simplified form; ``guards`` are the conditions
+    that hold at the place, ``given`` what follows from them.
     """
 
     def __init__(self, program: Block, launch: Launch, storage: Storage, ranges: Mapping[Var, tuple[int, int]]) -> None:

@@ -20,7 +20,8 @@ def report(kernel: Kernel) -> dict[str, Any]:
     ``couplings``: calls that are chosen together, with the cycles of what they share and why the combination wins;
     ``solution``: the layouts that were left open, where there were some.
     ``expressions``: per distinct index expression its term before and
-    after saturation, costs, the rules that fired, and the procedure that validated it.
+    after saturation, costs, the rules that fired, and the procedure that validated it; one with ``where`` is made cheaper once
+    more where those conditions hold.  ``narrowed``: ranges that are narrower where conditions hold, with what proved it.
     """
     coupled = couplings([lowered.choice for lowered in kernel.calls])
     return {
@@ -34,6 +35,17 @@ def report(kernel: Kernel) -> dict[str, Any]:
                 "rules": list(s.steps), "validated_by": s.validated_by,
             }
             for s in kernel.indices.table.values()
+        ]
+        + [
+            {
+                "before": show(s.before), "after": show(s.after), "cost_before": s.cost_in, "cost_after": s.cost,
+                "rules": list(s.steps), "validated_by": s.validated_by, "where": [show(f) for f in s.assume],
+            }
+            for s in kernel.indices.conditional()
+        ],
+        "narrowed": [
+            {"name": n.name, "range": [n.low, n.high], "where": [show(f) for f in n.because], "proved_by": n.proved_by}
+            for n in kernel.indices.narrowed()
         ],
         "ranges": {name: list(bounds) for name, bounds in sorted(kernel.indices.scope.ranges.items())},
         "launch": kernel.launch.to_json(),

@@ -50,7 +50,7 @@ from .checks.barriers import Sync
 from .checks.bounds import check_element
 from .code.atomics import ATOMICS, check_places
 from .code.snapshots import replace_reads
-from .context import CallContext, call_context
+from .context import CallContext, call_context, guarded
 from .expand import expand
 from .intrinsics.barriers import PARITY_WAITS
 from .intrinsics.build import arguments as named_arguments
@@ -102,7 +102,9 @@ class Lowerer(Placed):
 
     def run(self) -> Block:
         place = Place(dict(self.launch.ids), self.launch.host.ranges, Active.all(self.launch))
-        return self.block(self.func.body, place)
+        program = self.block(self.func.body, place)
+        self.contexts = guarded(self.contexts, program)
+        return program
 
     def block(self, stmt: Stmt, place: Place) -> Block:
         nodes: list[Node] = []

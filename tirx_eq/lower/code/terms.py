@@ -373,13 +373,14 @@ class TermCode:
         return Address(found, constant)
 
     def _widen_add(self, base: Reg, moving: Term) -> Reg:
+        if isinstance(moving, tuple) and moving[0] == "mul" and isinstance(moving[2], int) and 0 < moving[2] < 1 << 31:
+            if not self.widths.reaches_beyond(moving[1], 32):  # the product has 64 bits, however large it is
+                sign = "u" if self.widths.bounds(moving[1])[0] >= 0 else "s"
+                return self.k.op(f"mad.wide.{sign}32", self._register(moving[1], 32), moving[2], base)
         if not self.widths.is_exact_modulo(moving):
             return self.k.op("add.s64", base, self._modular(moving))
         if self.widths.width(moving) == 32:
             sign = "u" if self.widths.bounds(moving)[0] >= 0 else "s"
-            if isinstance(moving, tuple) and moving[0] == "mul" and isinstance(moving[2], int) and 0 < moving[2] < 1 << 31:
-                factor = self.value(moving[1], 32)
-                return self.k.op(f"mad.wide.{sign}32", factor, moving[2], base)
             return self.k.op("add.s64", base, self._convert(moving, self._register(moving, 32), 64))
         return self.k.op("add.s64", base, self._register(moving, 64))
 

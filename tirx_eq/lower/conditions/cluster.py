@@ -8,7 +8,6 @@ import numpy as np
 
 from ...ir import Expr, IntImm, Var, const
 from ...ir.index import evaluate_many, names
-from ...prove.validate import validate
 from ..context import CallContext, Operand, evaluate_at
 from ..intrinsics.places import address_operand
 from ..program import Memory
@@ -228,7 +227,7 @@ def _same_order(c: CallContext, source: Operand, target: Operand) -> bool:
     e = Var("element", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({e: (0, source.size - 1)})
     a, b = (c.term(o.byte_offset(e) - o.byte_offset(0), scope) for o in (source, target))
-    return validate(a, b, scope.ranges).status == "equal"
+    return c.compare(a, b, scope).status == "equal"
 
 
 def _block(c: CallContext, o: Operand, width: int) -> str | None:
@@ -240,10 +239,10 @@ def _block(c: CallContext, o: Operand, width: int) -> str | None:
     scope = c.scope_with({e: (0, o.size - 1)})
     lowest = int(o.places(c.lowest())["byte"][0]) - int(byte[0])
     first = c.term(o.byte_offset(0) - lowest, scope)
-    if validate(("mod", first, 16), 0, scope.ranges).status != "equal":
+    if c.compare(("mod", first, 16), 0, scope).status != "equal":
         return f"'{o.name}' may begin off a 16-byte boundary"
     within = ("sub", c.term(o.byte_offset(e), scope), first)
-    held = validate(("max", ("min", within, width - 1), 0), within, scope.ranges)
+    held = c.compare(("max", ("min", within, width - 1), 0), within, scope)
     return None if held.status == "equal" else f"elements of '{o.name}' may lie outside of the {width} bytes from its first"
 
 
@@ -257,8 +256,8 @@ def _stretch(c: CallContext, o: Operand, lanes: int) -> str | None:
     else:
         first, step, period = c.term(o.byte_offset(run * lanes), scope), o.bits // 8, 16
         here = c.term(o.byte_offset(run * lanes + lane), scope)
-    if validate(("mod", first, period), 0, scope.ranges).status != "equal":
+    if c.compare(("mod", first, period), 0, scope).status != "equal":
         return f"runs of {lanes} elements of '{o.name}' may begin off a 16-byte boundary"
-    verdict = validate(here, ("add", first, ("mul", scope.name(lane), step)), scope.ranges)
+    verdict = c.compare(here, ("add", first, ("mul", scope.name(lane), step)), scope)
     where = f" at {verdict.counterexample}" if verdict.counterexample else ""
     return None if verdict.status == "equal" else f"{lanes} elements of '{o.name}' are not at consecutive bytes{where}"

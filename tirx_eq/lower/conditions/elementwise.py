@@ -8,7 +8,6 @@ import numpy as np
 
 from ...ir import IntImm, LambdaExpr, Var
 from ...ir.structural import structural_equal
-from ...prove.validate import validate
 from ..code.lane_access import access_width, is_spread, lane_elements, misplaced, register_bytes
 from ..code.recipes import ARITHMETIC, CASTS, cast_path
 from ..context import CallContext, Operand
@@ -168,7 +167,7 @@ def _packed_elements(c: CallContext, lanes: int) -> str | None:
         scope = c.scope_with({pair: (0, o.size // 2 - 1)})
         for half in (0, 1):
             at = o.element_offset(pair * 2 + half)
-            if validate(("mod", c.term(at, scope), 2), half, scope.ranges).status != "equal":
+            if c.compare(("mod", c.term(at, scope), 2), half, scope).status != "equal":
                 return f"elements of '{o.name}' ({o.buffer.name}) may be in another order within their bytes"
         if (reason := _whole_registers(c, o, lanes)) is not None:
             return reason

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...errors import PtxError
 from ...ir import Expr, const
-from ...prove.validate import validate
 from ...ptx.descriptor import MMA_K, BlockScaledDescriptor, InstructionDescriptor, MatrixDescriptor, element_address
 from ...ptx.idesc import check_shape
 from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
@@ -354,7 +353,7 @@ def begins_in_a_row(c: CallContext, o: Operand, mode: SwizzleMode, lowest: int, 
     scope = c.scope_with()
     tile = c.term(o.byte_offset(0) + o.root.offset, scope)
     within = lowest % mode.pattern
-    if validate(("mod", tile, mode.pattern), within, scope.ranges).status == "equal":
+    if c.compare(("mod", tile, mode.pattern), within, scope).status == "equal":
         if within < max(16, mode.span):
             return None
         return (
@@ -362,8 +361,8 @@ def begins_in_a_row(c: CallContext, o: Operand, mode: SwizzleMode, lowest: int, 
             "patterns begin (base offset), not in which row a matrix does"
         )
     span = ("mod", tile, mode.span) if mode.span else 0
-    along = major == "K" and validate(("mod", tile, 32), 0, scope.ranges).status == "equal"
-    if along and validate(("mod", tile, mode.pattern), span, scope.ranges).status == "equal":
+    along = major == "K" and c.compare(("mod", tile, 32), 0, scope).status == "equal"
+    if along and c.compare(("mod", tile, mode.pattern), span, scope).status == "equal":
         return None
     return f"'{o.name}' may begin off the {mode.pattern}-byte boundary"
 

@@ -222,10 +222,10 @@ def _boxes(c: CallContext, code: int) -> str | None:
     for copy in found:
         # Elements that are moved together (PTX ISA 9.7.9.27.1.1).
         unit = PADDED_ROW if copy.map.type.padded else 16 if copy.map.type.bits < 8 else 1
-        if validate(("mod", c.term(const(copy.coords[0]), scope), unit), 0, scope.ranges).status != "equal":
+        if c.compare(("mod", c.term(const(copy.coords[0]), scope), unit), 0, scope).status != "equal":
             return f"a box may begin at an element along the last dimension that is not a multiple of {unit}"
         align = copy.map.shared_alignment
         term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
-        if validate(term, copy.lowest % align, scope.ranges).status != "equal":
+        if c.compare(term, copy.lowest % align, scope).status != "equal":
             return f"a box of '{shared.buffer.name}' may begin at different places within the {align} bytes of its swizzle"
     return None

@@ -8,7 +8,6 @@ from ...ir import IntImm, Var
 from ...ir.index import Term
 from ...ir.index_ir import IndexScope
 from ...prove import parity
-from ...prove.validate import validate
 from ...prove.verdict import Verdict
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
@@ -47,17 +46,17 @@ def _contiguous(c: CallContext, o: Operand, w: int) -> str | None:
     for lane in range(lanes - 1, 0, -1):
         here = c.term(o.byte_offset(vector * lanes + lane), scope)
         wanted = ("add", first, lane * o.bits // 8)
-        if (found := _difference(here, wanted, scope)) is not None:
+        if (found := _difference(c, here, wanted, scope)) is not None:
             where = f" at {found.counterexample}" if found.counterexample else ""
             return f"element {lane} of a group of {lanes} is not {lane * o.bits // 8} bytes after its first{where}"
     return None
 
 
-def _difference(before: Term, after: Term, scope: IndexScope) -> Verdict | None:
+def _difference(c: CallContext, before: Term, after: Term, scope: IndexScope) -> Verdict | None:
     """None if two terms are equal, else the verdict on them.  First comes the procedure that is quick and loads no library."""
     if parity.equal(before, after, scope.ranges):
         return None
-    found = validate(before, after, scope.ranges)
+    found = c.compare(before, after, scope)
     return None if found.status == "equal" else found
 
 
@@ -66,7 +65,7 @@ def _in_order_within_bytes(c: CallContext, o: Operand, lanes: int, vector: Var, 
     first = c.term(o.element_offset(vector * lanes), scope)
     for lane in range(1, lanes):
         here = c.term(o.element_offset(vector * lanes + lane), scope)
-        if _difference(here, ("add", first, lane), scope) is not None:
+        if _difference(c, here, ("add", first, lane), scope) is not None:
             return f"element {lane} of a group of {lanes} is not {lane * o.bits} bits after its first"
     return None
 
@@ -103,7 +102,7 @@ def _aligned(c: CallContext, o: Operand, w: int) -> str | None:
     vector = Var("vector", "int32")  # type: ignore[arg-type]
     scope = c.scope_with({vector: (0, o.size // lanes - 1)})
     at, period = (o.element_offset(vector * lanes), lanes) if o.bits < 8 else (o.byte_offset(vector * lanes), w)
-    found = _difference(("mod", c.term(at, scope), period), 0, scope)
+    found = _difference(c, ("mod", c.term(at, scope), period), 0, scope)
     if found is None:
         return None
     return f"an access is not at a multiple of {w} bytes" + (f", at {found.counterexample}" if found.counterexample else "")

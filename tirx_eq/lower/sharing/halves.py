@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir import Expr, Var
-from ...prove.validate import validate
 from ..context import CallContext, Operand
 from ..storage import element_offset
 from .holders import held
@@ -120,7 +119,7 @@ def _pairs(c: CallContext, dst: Operand) -> Pairs | str:
         at, first = dst.element_offset(pair * 2 + half), dst.element_offset(pair * 2)
         wanted = ("add", c.term(first, scope), 1) if half else 0
         got = c.term(at, scope) if half else ("mod", c.term(at, scope), 2)
-        if validate(got, wanted, scope.ranges).status != "equal":
+        if c.compare(got, wanted, scope).status != "equal":
             return f"elements {half} of pairs needn't be in that half of a byte of '{dst.buffer.name}'; no store is of 4 bits"
     if dst.size // 2 > MAX_HALVES * c.participants:
         return f"each thread would write {dst.size // 2 // c.participants} bytes"

@@ -8,6 +8,7 @@ from ...ir import Var
 from ...ir.index import Term
 from ...prove.validate import validate
 from ..context import CallContext, Operand
+from ..given import compare
 from ..storage import element_offset
 from .spread import Spread, memory_offset, region_element, slot_bytes, slot_coords, wide_coords
 
@@ -18,6 +19,7 @@ class Vectors:
 
     lanes: tuple[Term, ...]
     ranges: dict[str, tuple[int, int]]
+    facts: tuple[Term, ...] = ()
 
 
 def vectors_of(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vectors | str:
@@ -35,7 +37,7 @@ def vectors_of(c: CallContext, spread: Spread, memory: Operand, width: int) -> V
         if coords is None:
             return "the elements of a thread's vectors don't follow from the bits of its number and theirs"
         terms.append(c.term(memory_offset(c, memory, wide_coords(spread, coords)), scope))
-    return Vectors(tuple(terms), dict(scope.ranges))
+    return Vectors(tuple(terms), dict(scope.ranges), c.facts(scope))
 
 
 def _vectors(c: CallContext, spread: Spread, memory: Operand, width: int) -> Vectors | str:
@@ -55,7 +57,7 @@ def not_contiguous(c: CallContext, spread: Spread, memory: Operand, width: int) 
     if isinstance(vectors, str):
         return vectors
     for lane in range(len(vectors.lanes) - 1, 0, -1):
-        verdict = validate(vectors.lanes[lane], ("add", vectors.lanes[0], lane * size), vectors.ranges)
+        verdict = compare(vectors.lanes[lane], ("add", vectors.lanes[0], lane * size), vectors.ranges, vectors.facts)
         if verdict.status != "equal":
             where = f" at {verdict.counterexample}" if verdict.counterexample else ""
             return f"element {lane} of a group of {len(vectors.lanes)} is not {lane * size} bytes after its first{where}"
@@ -71,7 +73,7 @@ def not_aligned(c: CallContext, spread: Spread, memory: Operand, width: int) -> 
     vectors = _vectors(c, spread, memory, width)
     if isinstance(vectors, str):
         return vectors
-    verdict = validate(("mod", vectors.lanes[0], width), 0, vectors.ranges)
+    verdict = compare(("mod", vectors.lanes[0], width), 0, vectors.ranges, vectors.facts)
     if verdict.status == "equal":
         return None
     where = f", at {verdict.counterexample}" if verdict.counterexample else ""
