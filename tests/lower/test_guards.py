@@ -16,6 +16,7 @@ from tirx_eq.lower.program import Comment, Define, If, Instruction, Jump, Loop, 
 from .kernels import kernel
 
 PARAMS = 'A: Tx.Buffer((4096,), "float32"), B: Tx.Buffer((4096,), "float32"), n: Tx.int32, m: Tx.int32'
+RANDOM = 'A: Tx.Buffer((16,), "int32"), B: Tx.Buffer((1024,), "int32"), n: Tx.int32, m: Tx.int32'
 X, Y = Var("x", PrimType("int32")), Var("y", PrimType("int32"))
 SMALL, OTHER = binary(LT, X, 4), binary(NE, Y, 0)
 HERE = Comment("here")
@@ -130,6 +131,16 @@ def test_a_branch_that_is_decided_has_no_jump():
     assert execute(func).good
 
 
+def test_a_condition_ends_with_the_round_of_an_unrolled_loop():
+    """What a return in one round says of a value that the next round reads anew."""
+    text = (
+        "t = Tx.thread_id([16])\nfor k in Tx.unroll(3):\n    v: Tx.let = A[(t + k * 5) % 16]\n"
+        "    B[t * 64 + Tx.max(v, 0)] = k\n    if v < 0:\n        return"
+    )
+    outcome = execute(kernel(text, RANDOM), kind="integers")
+    assert outcome.good and not outcome.faults
+
+
 def program(rng: random.Random) -> str:
     """Statements with scalars that are assigned, conditions on them, loops and jumps; each thread has its own row of B."""
     lines = ["t = Tx.thread_id([16])", "x: Tx.int32 = n", "y: Tx.int32 = t * 3", "z: Tx.int32 = A[t] - 3"]
@@ -195,9 +206,6 @@ def program(rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-RANDOM = 'A: Tx.Buffer((16,), "int32"), B: Tx.Buffer((1024,), "int32"), n: Tx.int32, m: Tx.int32'
-
-
 def agrees(seed: int) -> int:
     """How many facts the compiler used in random program number ``seed``; what the program does is checked."""
     rng = random.Random(seed)
@@ -212,3 +220,13 @@ def agrees(seed: int) -> int:
 
 def test_random_programs_with_branches_and_assignments():
     assert sum(agrees(seed) for seed in range(14)) > 20
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+def test_a_value_bound_in_every_round_of_an_unrolled_loop(kind):
+    """What was computed of the value in one round isn't what it is in the next."""
+    text = (
+        "t = Tx.thread_id([16])\nfor k in Tx.unroll(3):\n"
+        f"    v: Tx.let = Tx.cast(A[(t + k * 5) % 16], '{kind}') * 2\n    B[t * 64 + k] = Tx.cast(v + v * 3, 'int32')"
+    )
+    assert execute(kernel(text, RANDOM)).good

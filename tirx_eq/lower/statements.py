@@ -150,9 +150,12 @@ class Lowerer(Placed):
         if is_plain_index(value):
             place.environment[s.var] = value
             return []
-        if dt.kind(s.var.dtype) in ("int", "uint", "bool"):
-            place.ranges[s.var] = self.ranges[s.var] = dtype_range(s.var.dtype)
-        return [Define(s.var, value)]
+        var = s.var
+        if dt.kind(var.dtype) in ("int", "uint", "bool"):
+            if var in self.ranges:  # another round of an unrolled loop, another value: nothing made of the old one is its
+                var = place.environment[s.var] = Var(var.name, var.ty)
+            place.ranges[var] = self.ranges[var] = dtype_range(var.dtype)
+        return [Define(var, value)]
 
     def _read_now(self, read: BufferLoad | Call, place: Place) -> Expr | None:
         """What a load is when an address is bound."""
@@ -314,7 +317,9 @@ class Lowerer(Placed):
         limits = dtype_range(s.loop_var.dtype) if fact is None else (fact.low, fact.high)
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             limits = (start.value, start.value + max(0, extent.value - 1))
-        inner.ranges[s.loop_var] = self.ranges[s.loop_var] = limits
+        before = self.ranges.get(s.loop_var, limits)  # of another round of an unrolled loop around this one
+        inner.ranges[s.loop_var] = limits
+        self.ranges[s.loop_var] = min(limits[0], before[0]), max(limits[1], before[1])
         returned = len(self.returned)
         body = self.block(s.body, inner)
         self._after_loop(place, returned)
