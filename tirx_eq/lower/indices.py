@@ -42,10 +42,10 @@ class Simplified:
 
 @dataclass(frozen=True)
 class Given:
-    """What holds at places with the same conditions: ``facts``, the ``intervals`` of terms under them, and ``table``, which
+    """What holds at places with the same conditions: ``facts``, the ``widths`` of terms under them, and ``table``, which
     maps simplified terms to what is cheaper under the facts."""
 
-    intervals: Table
+    widths: Widths
     facts: tuple[Term, ...] = ()
     narrowed: tuple[Narrowing, ...] = ()
     table: dict[Term, Simplified] = field(default_factory=dict)
@@ -85,7 +85,8 @@ class Indices:
                 places.setdefault(guards, {}).update(dict.fromkeys(here))
         self.table: dict[Term, Simplified] = {}
         self._simplify([t for t in terms if isinstance(t, tuple)])
-        self.given = self._givens[()] = Given(Table(self.scope.ranges))
+        self.given = self._givens[()] = Given(Widths(self.scope.ranges))
+        self._intervals = Table(self.scope.ranges)
         plain = {guards: [self._plain(t) for t in found] for guards, found in places.items()}
         for guards, here in plain.items():
             self._givens[guards] = self._given(guards, here)
@@ -115,10 +116,10 @@ class Indices:
         facts = facts_of(guards, self.scope)
         if not facts:
             return self._givens[()]
-        plain = self._givens[()].intervals
-        found = narrowings(facts, self.scope, (t for t in terms if self._in_64_bits(t)), plain)
+        plain = self._givens[()].widths
+        found = narrowings(facts, self.scope, (t for t in terms if self._in_64_bits(t)), self._intervals)
         ranges = {**self.scope.ranges, **{n.name: (n.low, n.high) for n in found}}
-        return Given(Table(ranges) if found else plain, facts, found)
+        return Given(Widths(ranges, plain.typed) if found else plain, facts, found)
 
     def _simplify_given(self, places: Mapping[Guards, list[Term]]) -> None:
         """Simplify terms at places once more where a condition speaks of what is in them and could help."""
@@ -133,7 +134,7 @@ class Indices:
             given = self._givens[guards]
             for t in terms:
                 found = cheaper.get((t, about(given.facts, t)))
-                if found is not None:
+                if found is not None and given.widths.is_exact(found.expr):
                     steps, by = tuple(found.steps), str(found.validated_by)
                     given.table[t] = Simplified(t, found.expr, found.cost_in, found.cost, steps, by, about(given.facts, t))
 
