@@ -86,7 +86,7 @@ def test_product(p):
     Padded(FP4, E5M2, m=64, stationary=True, tma=True),
 ], ids=lambda p: f"{p.a}-{p.b}-{p.m}x{p.k}{'-scaled' * bool(p.sf)}")  # fmt: skip
 def test_product_of_tiles_that_tensor_copies_pad(p):
-    check(p, assemble=True)
+    check(p, ("late", "early", "random") if p.sf and p.k == 128 else ("early",), assemble=p.a == FP4)
     made = compile_function(p.function())
     maps = [q.tensor_map for q in made.launch.params if q.tensor_map is not None]
     assert [m.dtype == "u4_align16" for m in maps] == [t == FP4 for t in (p.b, p.a)]
@@ -104,7 +104,7 @@ def test_packed_elements_are_those_of_the_kinds_of_fp4_alone():
     Padded(FP4, E4M3, sf=UE8M0, mode="none", by_copy=True),
 ], ids=lambda p: f"{p.a}-{p.b}-{p.m}-{p.mode}{'-scaled' * bool(p.sf)}{'-tma' * p.tma}")  # fmt: skip
 def test_a_goes_to_tensor_memory_by_a_copy_that_decompresses(p):
-    check(p, assemble=True)
+    check(p, ("late", "early", "random") if p.tma else ("late",), assemble=p.tma)
     made = compile_function(p.function())
     assert ".b8x16.b4x16_p64" in made.ptx and "TmemCopy" in [c.choice.chosen.node for c in made.calls]
 
@@ -115,7 +115,7 @@ def test_a_goes_to_tensor_memory_by_a_copy_that_decompresses(p):
 ], ids=lambda p: f"{p.a}-{p.b}-{p.m}{'-scaled' * bool(p.sf)}")  # fmt: skip
 def test_a_in_tensor_memory_in_the_central_bits_of_bytes(p):
     """The bytes are stored as words: an element in bits 2 to 5 of each."""
-    check(p, ("late", "random"))
+    check(p, ("random",))
 
 
 def test_a_that_is_packed_in_tensor_memory_is_not_that_of_the_kind():

@@ -39,7 +39,8 @@ CTA's.
 PADDED = (
     "An `e2m1` beside 8-bit floats takes a byte: in shared memory 16 of them are packed in 8 of every 16 bytes "
     "(`mma_padded_layout`), as tensor copies that pad and `copy` leave them; in tensor memory each is in the central bits of a "
-    "byte of its own (a step of 2 along `TCol`), as `tcgen05.cp` leaves them on the way from there."
+    "byte of its own (a step of 2 along `TCol`), as `tcgen05.cp` on the way from there and stores "
+    "from registers leave it."
 )
 FRAGMENTS = """
 ## gemm of fragments

@@ -11,7 +11,7 @@ from ..context import CallContext, Operand
 from ..sharing.holders import THREAD_AXES
 from ..sharing.threads import WARP, WARPGROUP
 from .registry import OPTIONS, coordinate, holds, holds_at, regions
-from .tmem_place import in_container, moves_as_a_whole, own_places
+from .tmem_place import moves_as_a_whole, own_places
 
 Array = np.ndarray
 
@@ -124,8 +124,6 @@ def _parts(c: CallContext) -> Parts | str:
     if {o.root.space for o in regions(c)} != {"tmem", "local"}:
         return "one operand must be in tensor memory, the other in registers"
     tmem, regs = tmem_and_registers(c)
-    if in_container(tmem):
-        return f"elements of '{tmem.buffer.name}' are in the middle of bytes of their own, which only the tensor core reads"
     r = regs.places(c.lowest())
     t = own_places(c, tmem)
     if isinstance(t, str):

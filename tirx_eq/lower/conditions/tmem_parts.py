@@ -14,6 +14,7 @@ from ..context import CallContext
 from ..sharing.threads import WARP
 from .registry import coordinate, holds
 from .tmem import parts_of, tmem_and_registers, warps_of
+from .tmem_place import in_container
 
 #: Parts that one thread moves; beyond, the straight-line program would be too long.
 MAX_PARTS = 512
@@ -21,14 +22,24 @@ MAX_PARTS = 512
 
 @dataclass(frozen=True)
 class PartMoves:
-    """What each thread moves: (column, part of it, register, part of that), the same for all; parts have ``bits`` bits."""
+    """What each thread moves: (column, part of it, register, part of that), the same for all; parts have ``bits`` bits.
+
+    ``shift``: bits from where a part of a column is counted to the element, in bytes that are zero otherwise.
+    """
 
     moves: tuple[tuple[int, int, int, int], ...]
     bits: int
+    shift: int = 0
 
     def columns(self) -> list[int]:
         """The columns touched, ascending."""
         return sorted({m[0] for m in self.moves})
+
+    def made_anew(self, column: int) -> bool:
+        """Whether a store knows all of a column: it is a register, or bytes with an element in each."""
+        if self.shift:
+            return len({m[1] for m in self.moves if m[0] == column}) * 8 == 32
+        return self.whole(column)
 
     def whole(self, column: int) -> bool:
         """Whether all of a column is exchanged with all of one register."""
@@ -60,7 +71,10 @@ def _part_moves(c: CallContext) -> PartMoves | str:
         return "threads have their elements in different columns or registers"
     if len(rows[0]) > MAX_PARTS:
         return f"each thread would move {len(rows[0])} parts of columns"
-    found = PartMoves(tuple(sorted(rows[0])), e.bits)
+    found = PartMoves(tuple(sorted(rows[0])), e.bits, in_container(tmem))
+    alone = [column for column in found.columns() if found.shift and not found.made_anew(column)]
+    if alone and c.outputs[0] is tmem:
+        return f"of column {alone[0]} not all four bytes are stored, whose other bits are to be zero"
     if all(found.whole(column) for column in found.columns()):
         return "every column is moved whole"
     return found

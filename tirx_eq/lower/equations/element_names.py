@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...ir import Var
+from ..conditions.tmem_place import in_container
 from ..context import CallContext, Operand
 from ..sharing.holders import SCOPE_BITS, Held, held
 
@@ -32,17 +33,21 @@ class Names:
     c: CallContext
     source: Operand
     target: Operand
+    unit: int
+    piece: int
     held: dict[str, Held] = field(default_factory=dict)
 
     @staticmethod
-    def of(c: CallContext, source: Operand, target: Operand) -> Names:
+    def of(c: CallContext, source: Operand, target: Operand, unit: int = 0) -> Names:
+        """``unit``: bits of a unit, and of what has a name; default :func:`unit_bits` and :func:`piece_units`."""
+        piece, unit = (1, unit) if unit else (piece_units(target), unit_bits(target))
         found: dict[str, Held] = {}
         for o in (source, target):
             if o.root.space == "local":
-                where = held(o, unit_bits(target))
+                where = held(o, unit)
                 assert not isinstance(where, str), where
                 found[o.name] = where
-        return Names(c, source, target, found)
+        return Names(c, source, target, unit, piece, found)
 
     @property
     def open_bits(self) -> int:
@@ -61,7 +66,7 @@ class Names:
     @property
     def _parts(self) -> range:
         """Units from an element's first to each of the pieces of it that have names."""
-        return range(0, self.target.bits // unit_bits(self.target), piece_units(self.target))
+        return range(0, self.target.bits // self.unit, self.piece)
 
     def _targets(self, points: Points) -> tuple[Array, Array, Array]:
         """(thread that means it, element, name) of every place of the destination."""
@@ -92,12 +97,11 @@ class Names:
     def _places(self, o: Operand, threads: Array, points: Points) -> Array:
         """(threads, elements) names of a memory operand's elements as each thread means them."""
         at = {v: p[threads] for v, p in points.items()}
-        unit = unit_bits(self.target)
         if o.root.space == "tmem":
             places = o.places(at)
-            name = places["TLane"] * LANE + places["TCol"] * o.bits // unit
+            name = places["TLane"] * LANE + (places["TCol"] * o.bits + in_container(o)) // self.unit
         else:
-            name = o.bit_places(at) // unit
+            name = o.bit_places(at) // self.unit
         return np.broadcast_to(name, (len(threads), o.size))
 
     def first_copies(self, names: Array) -> Array:
@@ -106,7 +110,7 @@ class Names:
         if where is None:
             return names
         thread, place = names // SPAN, names % SPAN
-        rest = place % max(1, self.source.bits // unit_bits(self.target))  # registers hold whole elements: this is the piece
+        rest = place % max(1, self.source.bits // self.unit)  # registers hold whole elements: this is the piece
         byte = place - rest
         copies = (where.parts << 32 | where.byte).ravel()
         order = np.argsort(copies, kind="stable")

@@ -122,6 +122,11 @@ class Trace:
         return np.arange(self.points.threads, dtype=np.int64)
 
     @property
+    def unit(self) -> int:
+        """Bits of a unit."""
+        return unit_bits(self.target)
+
+    @property
     def size(self) -> int:
         """Units that are named together: an element, or half of one of 64 bits."""
         return piece_units(self.target)
@@ -129,7 +134,7 @@ class Trace:
     @property
     def fine(self) -> int:
         """Units of a byte."""
-        return 8 // unit_bits(self.target)
+        return 8 // self.unit
 
     def parts(self, first: Any, width: int) -> list[Any]:
         """The named places in ``width`` bytes from byte ``first`` on."""
@@ -242,7 +247,7 @@ class Trace:
     def shift(self, i: Instruction) -> None:
         target, source, amount = i.operands
         content = self.read(source)
-        named = self.size * unit_bits(self.target)
+        named = self.size * self.unit
         if isinstance(amount, int):
             self.write(target, content[amount // named :])
             return
@@ -256,7 +261,7 @@ class Trace:
         target, part, into, first, width = i.operands
         assert isinstance(first, int) and isinstance(width, int)
         content = list(self.read(into))
-        bits = self.size * unit_bits(self.target)
+        bits = self.size * self.unit
         content[first // bits : (first + width) // bits] = self.read(part)[: width // bits]
         self.write(target, content)
 

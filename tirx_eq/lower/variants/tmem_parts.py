@@ -8,6 +8,7 @@ from ..conditions.tmem import tmem_and_registers, warps_of
 from ..conditions.tmem_parts import PartMoves, part_moves
 from ..conditions.tmem_place import first_column
 from ..context import CallContext
+from ..equations.containers import parts_equation
 from ..machine import Price
 from ..program import Block, Node, Pointer, Temp, Word, instruction
 from .base import Variant
@@ -49,8 +50,13 @@ def _transfers(c: CallContext, columns: list[int], held: dict[int, Temp], loadin
     return nodes
 
 
-def _insert(into: Temp | Word, value: Temp | Word, bits: int, moves: list[tuple[int, int]]) -> list[Node]:
-    """Instructions that put parts of a value into parts of a register; ``moves`` are (to, from), neighbours go together."""
+def _insert(
+    into: Temp | Word, value: Temp | Word, bits: int, moves: list[tuple[int, int]], up: int = 0, down: int = 0
+) -> list[Node]:
+    """Instructions that put parts of a value into parts of a register; ``moves`` are (to, from), neighbours go together.
+
+    Parts are ``down`` bits above their places in the value, ``up`` bits above them in the register.
+    """
     nodes: list[Node] = []
     left = sorted(moves)
     while left:
@@ -62,15 +68,18 @@ def _insert(into: Temp | Word, value: Temp | Word, bits: int, moves: list[tuple[
             nodes.append(instruction("mov.b32", into, value))
             continue
         part = value
-        if source:
+        if source or down:
             part = Temp("b32")
-            nodes.append(instruction("shr.u32", part, value, source * bits))
-        nodes.append(instruction("bfi.b32", into, part, into, to * bits, len(run) * bits))
+            nodes.append(instruction("shr.u32", part, value, source * bits + down))
+        nodes.append(instruction("bfi.b32", into, part, into, to * bits + up, len(run) * bits))
     return nodes
 
 
 def _emit(c: CallContext, loading: bool) -> Block:
-    """Loaded: columns, a wait, then their parts into registers.  Stored: columns that are changed in part are loaded first."""
+    """Loaded: columns, a wait, then their parts into registers.  Stored: columns that are changed in part are loaded first.
+
+    Columns of bytes with an element of 4 bits in each begin as zeros instead.
+    """
     found, (tmem, regs) = _moves(c), tmem_and_registers(c)
     base_node, base = tmem_base(c, tmem)
     warp_lane = c.launch.flat_tid() // 32 % 4 * (32 * LANE)
@@ -79,7 +88,9 @@ def _emit(c: CallContext, loading: bool) -> Block:
     at = {column: Pointer(base + warp_lane + (column - columns[0]) + first) for column in columns}
     held = {column: Temp("b32") for column in columns}
     nodes: list[Node] = [base_node]
-    changed = columns if loading else [column for column in columns if not found.whole(column)]
+    changed = columns if loading else [column for column in columns if not found.made_anew(column)]
+    if found.shift and not loading:
+        nodes += [instruction("mov.b32", held[column], 0) for column in columns]
     if changed and not loading:
         nodes.append(instruction(WAIT_STORED))  # what was stored before must be there to be put back
     nodes += _transfers(c, changed, held, True, at)
@@ -90,7 +101,9 @@ def _emit(c: CallContext, loading: bool) -> Block:
         pairs.setdefault((column, register), []).append((place, part) if loading else (part, place))
     for (column, register), moves in pairs.items():
         word = Word(regs.root, register)
-        nodes += _insert(word, held[column], found.bits, moves) if loading else _insert(held[column], word, found.bits, moves)
+        into, value = (word, held[column]) if loading else (held[column], word)
+        up, down = (0, found.shift) if loading else (found.shift, 0)
+        nodes += _insert(into, value, found.bits, moves, up, down)
     if not loading:
         nodes += _transfers(c, columns, held, False, at)
     return tuple(nodes)
@@ -104,13 +117,13 @@ def emit_parts(c: CallContext, parameters: tuple[int, ...]) -> Block:
 def _price(c: CallContext, parameters: tuple[int, ...]) -> Price:
     block = emit_parts(c, parameters)
     found = _moves(c)
-    loaded = sum(1 for column in found.columns() if c.outputs[0].root.space == "local" or not found.whole(column))
+    loaded = sum(1 for column in found.columns() if c.outputs[0].root.space == "local" or not found.made_anew(column))
     moved = loaded + (0 if c.outputs[0].root.space == "local" else len(found.columns()))
     price = price_block(c, block)
     return Price(price.issue, warps_of(c), tmem=moved * 32 * warps_of(c))
 
 
 PART_COPIES = (
-    Variant("TmemLoadPart", (), _price, emit_parts),
-    Variant("TmemStorePart", (), _price, emit_parts),
+    Variant("TmemLoadPart", (), _price, emit_parts, equation=parts_equation),
+    Variant("TmemStorePart", (), _price, emit_parts, equation=parts_equation),
 )
