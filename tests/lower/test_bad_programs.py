@@ -107,6 +107,26 @@ BAD = {
                               "Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)"),
                         "waits for phase 0 of 'bar', but nothing arrives there: the wait never ends"),
     "an empty barrier": (plain('bar = Tx.alloc_shared((1,), "uint64")\nTx.ptx.mbarrier.init(bar.ptr_to([0]), 0)'), "0 is outside 1..1048575"),
+    # places and sizes
+    "an extent known at run time": (plain('r = Tx.alloc_local((tid + 1,), "float32")'), "'r' is allocated here, so its extents must be constant"),
+    "no operand": (plain("Tx.cta.add(B[:, :], A[:, :], None)"), "add: 'src2' must be a region or a value, got None"),
+    "a string": (plain('Tx.cta.add(B[:, :], A[:, :], "x")'), "add: 'src2' must be a region or a value, got the string 'x'"),
+    "too many threads": (lambda: kernel("tid = Tx.thread_id([1025])\nB[0, 0] = A[0, 0]", HALVES), "1025 threads in a CTA: the limit is 1024"),
+    "too many CTAs": (lambda: kernel("r = Tx.cta_id_in_cluster([4, 8])\ntid = Tx.thread_id([64])\nB[0, 0] = A[0, 0]", HALVES),
+                      "32 CTAs in a cluster: the limit is 16"),
+    "threads twice": (plain("t2 = Tx.thread_id([64])"), r"the threads of a cta are declared with extents \[128\], and here with \[64\]"),
+    "warps that disagree": (lambda: kernel("tid = Tx.thread_id([128])\nw = Tx.warp_id([3])", HALVES), "thread_id says 128, warp_id says 96"),
+    "a jump from nowhere": (plain("break"), "'break' outside of a loop"),
+    "an element of tensor memory": (lambda: tmem("v[0, 0] = t[0, 0]"), r"a load of 't' .tmem.: elements on axis TCol, TLane have no address"),
+    "shared memory by thread": (plain('s = Tx.alloc_shared((128, 8), "float16", layout=TileLayout(S[(128, 8):(1 @ tid_in_wg, 1)]))\n'
+                                      "Tx.cta.copy(s[0:64, :], A[:, 0:8])"), r"'copy' of 's' .shared.*: elements on axis tid_in_wg have no address"),
+    "a copy onto itself": (plain("Tx.cta.copy(B[1:33, :], B[0:32, :])"), r"reads element \[1, 0\] of the region of 'src' in 'B', which it also writes"),
+    "two elements in one place": (plain('s = Tx.alloc_shared((64, 64), "float16", layout=TileLayout(S[(64, 64):(1, 1)]))\nTx.cta.copy(s[:, :], A[:, :])'),
+                                  r"'copy' writes elements \[0, 1\] and \[1, 0\] of the region of 's' .'dst'. to one place"),
+    "before the start": (plain('s = Tx.alloc_shared((64, 64), "float16", layout=TileLayout(S[(64, 64):(-64, 1)]))'),
+                         "the layout of 's' puts an element 4032 elements before the buffer's start"),
+    "a barrier in an elected branch": (plain("if Tx.ptx.elect_sync():\n    Tx.cuda.cta_sync()"),
+                                       "'cta_sync' waits for all threads, but it is reached by one lane of each of 4 warps"),
 }  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from ..ptx.target import find_target
 from .candidates import Choice, choose
 from .checks.barriers import check_all_arrive, check_barriers
 from .checks.hazards import check_hazards
+from .checks.jumps import check_jumps
+from .checks.overlaps import check_overlaps
 from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
@@ -107,6 +109,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
         raise LoweringError(f"compile needs a PrimFunc, got {type(func).__name__}")
     find_target(target)
     _refuse_open(func)
+    check_jumps(func)
     clock = _Clock()
     launch = find_launch(func)
     func = stage_tensor_memory(distribute(expand_waits(func), launch), launch)
@@ -119,6 +122,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
         choices = choose(lowerer.contexts, without=OWN_SCRATCH)
         bodies = {k.context.index: _emit(k) for k in choices}
     bodies = place_scratch(bodies, storage)
+    check_overlaps(lowerer.contexts)
     check_tensor_memory(func, lowerer.contexts)
     check_barriers(func, storage)
     check_all_arrive(lowerer.syncs)

@@ -47,7 +47,7 @@ from ..ir import dtype as dt
 from ..ir.index_ir import dtype_range
 from ..ir.node import replace as replace_node
 from .checks.barriers import Sync
-from .checks.bounds import check_element
+from .checks.bounds import check_addresses, check_element
 from .code.atomics import ATOMICS, check_places
 from .code.snapshots import replace_reads
 from .context import CallContext, call_context, guarded
@@ -210,6 +210,8 @@ class Lowerer(Placed):
             return [self._wait(resolved, place)]
         if call.op.name in _ALL_ARRIVE:
             a = place.active
+            if a.elected and self.launch.threads > 1:
+                raise LoweringError(f"'{call.op.short_name}' waits for all threads, but it is reached by {a.describe()}")
             self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent or a.left_apart()), s.span))
         if call.op.name in _NAMED_BARRIERS:
             low, high = self._limits(const(resolved.args[0]), place)
@@ -401,7 +403,8 @@ class Lowerer(Placed):
             return [*pending, *(node for part in parts for node in self.block(part, place))]
         s = self._fixed_regions(s, place)
         for region in s.regions():
-            self.storage.root(region.buffer)
+            if self.storage.root(region.buffer).space in ("global", "shared", "cluster"):
+                check_addresses(region.buffer, f"'{s.op.short_name}'")
             if region.const_extents() is None:
                 raise LoweringError(f"the extents of the region of '{region.buffer.name}' must be constant")
         s, before, after = in_registers(s, self.storage)

@@ -34,6 +34,7 @@ from ..ir import (
     const,
 )  # fmt: skip
 from ..ir import dtype as dt
+from ..layout import TileLayout
 
 SHARED_ALIGN = 1024  # bytes; the period of the 128-byte swizzle, anchored at absolute addresses (PTX ISA 9.7.16)
 TENSOR_MAP_BYTES = 128
@@ -240,7 +241,9 @@ def plan(func: PrimFunc, limit: int | None = MAX_SHARED, stack: Collection[str] 
             start = -(-end // align) * align
             end = start + size
             storage.roots[buffer.data] = Root("shared", buffer.name, start, size, align)
+            _check_start(buffer, span)
         elif buffer.scope == "local":
+            _check_start(buffer, span)
             aliases = [buffer, *views.get(buffer.data, [])]
             bits = 64 if any(dt.storage_bits(b.dtype) >= 64 for b in aliases) else 32
             size = _bytes(buffer) if limit is not None else max(map(_bytes, aliases))
@@ -369,6 +372,23 @@ def _bytes(buffer: Buffer) -> int:
     elements = math.prod(const_shape(buffer)) if buffer.layout is None else int(buffer.layout.storage().span("m"))
     offset = buffer.elem_offset.value if isinstance(buffer.elem_offset, IntImm) else 0
     return -(-(elements + offset) * dt.storage_bits(buffer.dtype) // 8)
+
+
+def _check_start(buffer: Buffer, span: Span | None) -> None:
+    """Raise LoweringError for an extent that isn't known, or a layout that reaches before the storage's start."""
+    if buffer.const_shape() is None:
+        raise LoweringError(f"'{buffer.name}' is allocated here, so its extents must be constant", span=span)
+    layout, offset = buffer.layout, buffer.elem_offset
+    if not isinstance(layout, TileLayout) or not layout.is_constant() or not isinstance(offset, IntImm):
+        return
+    digits = [i for i in (*layout.shard, *layout.replica) if i.axis.name == "m"]
+    low = offset.value + sum(min(0, (int(i.extent) - 1) * int(i.stride)) for i in digits)  # type: ignore[arg-type]
+    low += sum(int(v) for a, v in layout.offset.items() if a.name == "m")  # type: ignore[arg-type]
+    if low < 0:
+        raise LoweringError(
+            f"the layout of '{buffer.name}' puts an element {-low} elements before the buffer's start",
+            hint="a negative stride needs an offset", span=span,
+        )  # fmt: skip
 
 
 def _check_view(buffer: Buffer, root: Root, span: Span | None) -> None:

@@ -152,8 +152,12 @@ def _operand(name: str, key: str, kind: str, value: Any) -> Any:
         return value if isinstance(value, LambdaExpr) else _lambda(value)
     if isinstance(value, (Buffer, BufferRegion)):
         return as_region(value, f"{name}: '{key}'")
+    if value is None and kind != "=":
+        raise IRError(f"{name}: '{key}' must be a region or a value, got None")
     if value is None or isinstance(value, (bool, int)):
         return value
+    if isinstance(value, str):
+        raise IRError(f"{name}: '{key}' must be a region or a value, got the string '{value}'")
     if isinstance(value, float):
         return const(value)
     return as_expr(value)

@@ -9,16 +9,19 @@ import numpy as np
 from ...errors import LoweringError
 from ...ir import Buffer, Expr, IntImm
 from ...ir.index import evaluate_many, names
+from ...layout import TileLayout
 from ..scope import new_scope
 from ..sharing.active import Active, thread_points
 from ..sharing.threads import Launch
 
 
 def check_element(buffer: Buffer, indices: list[Expr], active: Active, launch: Launch, access: str) -> None:
-    """Raise LoweringError if an index that depends on the thread alone is outside of the buffer's shape in an active thread.
+    """Raise LoweringError if an index that depends on the thread alone is outside of the buffer's shape in an active thread, or
+    if elements of the buffer have no addresses.
 
-    Nothing is said where a condition on data may keep the thread away.
+    Nothing is said of indices where a condition on data may keep the thread away.
     """
+    check_addresses(buffer, access)
     shape = buffer.const_shape()
     if shape is None or active.data_dependent or active.elected or len(shape) != len(indices):
         return
@@ -33,6 +36,16 @@ def check_element(buffer: Buffer, indices: list[Expr], active: Active, launch: L
                 f"{access} of '{buffer.name}': index {int(found[thread])} of dimension {d} is outside of 0..{extent - 1} "
                 f"in thread {thread}"
             )
+
+
+def check_addresses(buffer: Buffer, access: str) -> None:
+    """Raise LoweringError for a buffer whose layout puts elements elsewhere than along memory."""
+    axes = sorted(set(buffer.layout.axes()) - {"m"}) if isinstance(buffer.layout, TileLayout) else []
+    if axes and buffer.scope != "local":
+        raise LoweringError(
+            f"{access} of '{buffer.name}' ({buffer.scope}): elements on axis {', '.join(axes)} have no address",
+            hint="copy_async brings tensor memory to registers" if buffer.scope == "tmem" else None,
+        )
 
 
 def _per_thread(e: Expr, launch: Launch) -> np.ndarray | None:

@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...errors import LoweringError
+from ...errors import LoweringError, Span
 from ...ir import Expr, IntImm, PrimFunc, ScopeIdDef, ScopeIdDefStmt, StmtVisitor, Var, const
 from ...ir.index_ir import IndexScope
 from ..host import HostValues, host_values
 from ..scope import bounds, new_scope
 
+MAX_CLUSTER = 16  # CTAs, where the launch allows more than the portable 8
 MAX_THREADS = 1024  # per CTA; CUDA C++ Programming Guide, technical specifications per compute capability
 #: CTAs per dimension, at most (same table).
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -91,9 +92,11 @@ class Launch:
 class _Collect(StmtVisitor):
     def __init__(self) -> None:
         self.found: list[ScopeIdDef] = []
+        self.spans: list[Span | None] = []
 
     def visit_scope_id_def_stmt(self, value: ScopeIdDefStmt) -> None:
         self.found.append(value.definition)
+        self.spans.append(value.span)
 
 
 def find_launch(func: PrimFunc) -> Launch:
@@ -103,9 +106,36 @@ def find_launch(func: PrimFunc) -> Launch:
     """
     collect = _Collect()
     collect.visit(func.body)
+    _check_repeated(collect)
+    try:
+        return _launch(func, collect)
+    except LoweringError as error:
+        raise error.at(next((s for s in reversed(collect.spans) if s is not None), None)) from None
+
+
+def _check_repeated(collect: _Collect) -> None:
+    """Raise LoweringError for ids of one kind that are declared twice, with different extents."""
+    known: dict[tuple[str, str], list[int | Expr]] = {}
+    for d, span in zip(collect.found, collect.spans):
+        if d.extents is None:
+            continue
+        mine = [e.value if isinstance(e, IntImm) else e for e in d.extents]
+        first = known.setdefault((d.parent, d.child), mine)
+        if all(isinstance(e, int) for e in (*first, *mine)) and _without_ones(first) != _without_ones(mine):
+            unit = f"the {d.child}s of a {d.parent}"
+            raise LoweringError(f"{unit} are declared with extents {first}, and here with {mine}", span=span)
+
+
+def _without_ones(extents: list[int | Expr]) -> list[int | Expr]:
+    return [e for e in extents if not isinstance(e, int) or e != 1]
+
+
+def _launch(func: PrimFunc, collect: _Collect) -> Launch:
     grids = {d.child: _grid_extents(d) for d in collect.found if d.extents is not None and d.parent == "kernel"}
     extents = {(d.parent, d.child): _extents(d) for d in collect.found if d.extents is not None and d.parent != "kernel"}
     cluster = _constant(_three(extents.get(("cluster", "cta"), (1,))))
+    if math.prod(cluster) > MAX_CLUSTER:
+        raise LoweringError(f"{math.prod(cluster)} CTAs in a cluster: the limit is {MAX_CLUSTER}")
     grid = _grid(grids, cluster)
     block = _block(extents)
     special: dict[str, Var] = {}
