@@ -382,8 +382,9 @@ def _check_start(buffer: Buffer, span: Span | None) -> None:
     if not isinstance(layout, TileLayout) or not layout.is_constant() or not isinstance(offset, IntImm):
         return
     digits = [i for i in (*layout.shard, *layout.replica) if i.axis.name == "m"]
-    low = offset.value + sum(min(0, (int(i.extent) - 1) * int(i.stride)) for i in digits)  # type: ignore[arg-type]
-    low += sum(int(v) for a, v in layout.offset.items() if a.name == "m")  # type: ignore[arg-type]
+    steps = [(int(i.extent) - 1) * int(i.stride) for i in digits]  # type: ignore[arg-type]
+    begins = [int(v) for a, v in layout.offset.items() if a.name == "m"]  # type: ignore[arg-type]
+    low = offset.value + sum(begins) + sum(s for s in steps if s < 0)
     if low < 0:
         raise LoweringError(
             f"the layout of '{buffer.name}' puts an element {-low} elements before the buffer's start",
