@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tirx_eq.interp.run import interpret
+from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 
 from .distributed_kernels import OUT, SYNC, built, run
@@ -127,13 +128,12 @@ def test_a_wrong_rank_is_noticed(monkeypatch):
 
     right = cta_exchange._rank
     monkeypatch.setattr(cta_exchange, "_rank", lambda s, blocks, launch: 1 - right(s, blocks, launch))
-    for lines in (REDUCTIONS["in a loop"], [*GATHERED["computed"], "Tx.cta.copy(D[i * 64 : i * 64 + 64, :], q[32:96, :])"]):
-        func, given = built(lines_of(lines, "two"), "two")
-        if lines is REDUCTIONS["in a loop"]:  # a sum of all in another order is the same
-            run(func, given, ["late"])
-            continue
-        with pytest.raises(AssertionError):
-            run(func, given, ["late"])
+    func, given = built([*GATHERED["computed"], "Tx.cta.copy(D[i * 64 : i * 64 + 64, :], q[32:96, :])"], "two")
+    with pytest.raises(NoCandidate, match="other CTAs have"):  # no exchange is made of it
+        compile_function(func)
+    monkeypatch.setattr(cta_exchange, "_has_them", lambda *_: True)
+    with pytest.raises(AssertionError):
+        run(func, given, ["late"])
 
 
 def test_a_missing_barrier_is_noticed(monkeypatch):

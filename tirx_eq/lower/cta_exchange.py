@@ -42,7 +42,7 @@ from ..ir.op import TILE_PREFIX
 from ..ir.stmt import seq
 from .operations import FAMILIES
 from .sharing.cta_parts import CtaHeld, conjunction, cta_held, is_per_cta, varies, writers
-from .sharing.cta_spread import AXES, CtaSpread
+from .sharing.cta_spread import AXES, CtaSpread, at_cta, cta_points
 from .sharing.iteration import Iteration, iteration_of
 from .sharing.threads import Launch
 
@@ -148,9 +148,11 @@ class _Call:
             args: dict[str, BufferRegion] = {}
             for n, r in self.regions.items():
                 if n in sources:
-                    view, declared = self._piece_elsewhere(n, foreign[n], sources[n], at, where, piece)
-                    body += declared
-                    args[n] = view
+                    seen = self._piece_elsewhere(n, foreign[n], sources[n], at, where, piece)
+                    if seen is None:
+                        return None
+                    args[n] = seen[0]
+                    body += seen[1]
                 else:
                     args[n] = self._piece(n, r, at, where, piece)
             body.append(self._call(args, where))
@@ -191,7 +193,7 @@ class _Call:
 
     def _piece_elsewhere(
         self, n: str, dims: list[int], source: BufferRegion, at: dict[int, int], where: dict[int, Expr], piece: dict[int, int]
-    ) -> tuple[BufferRegion, list[Stmt]]:
+    ) -> tuple[BufferRegion, list[Stmt]] | None:
         h, axes = self.held[n], self.iteration.axes[n]
         blocks: dict[int, Expr] = {}
         ranges = list(source.region)
@@ -206,7 +208,10 @@ class _Call:
             if cut is not None:
                 inside = inside % cut.size if d in dims else at[along]
             ranges[d] = Range(source.region[d].min + inside, const(piece[along]))
-        declared, view = self.x.seen(source.buffer, _rank(h.spread, blocks, self.x.launch))
+        rank = _rank(h.spread, blocks, self.x.launch)
+        if not _has_them(h, blocks, rank, conjunction(self.held[self.dst].conditions), self.x.launch):
+            return None
+        declared, view = self.x.seen(source.buffer, rank)
         return BufferRegion(view, tuple(ranges), span=source.span), declared
 
     def _piece(
@@ -237,12 +242,16 @@ class _Call:
     def reduced(self) -> list[Stmt] | None:
         """Each CTA reduces what it has; the results of those that have parts of the same rows are collected and reduced."""
         src = self.held.get("src")
-        if src is None or src.conditions or src.spread.copies:
+        if src is None:
             return None
         axes, launch = self.iteration.axes, self.x.launch
-        met = {a: src.cuts[a] for a in sorted(self.iteration.summed) if a in src.cuts}
-        kept = {a: cut for a, cut in src.cuts.items() if a not in met}
-        if not met or any(b and a not in src.cuts for b, a in zip(src.spread.blocks, axes["src"])):
+        kept = {a: cut for a, cut in src.cuts.items() if a not in self.iteration.summed}
+        met: dict[int, int] = {}  # dimension of the source -> blocks of it that CTAs have results of
+        for dim, digits in enumerate(src.spread.blocks):
+            along = axes["src"][dim]
+            if digits and along not in kept:
+                met[dim] = src.cuts[along].count if along in src.cuts else 1  # type: ignore[index]
+        if not met:
             return None
         dst = self.held.get("dst")
         extents = self.regions["dst"].const_extents() or ()
@@ -257,7 +266,7 @@ class _Call:
                     own[d] = (cut.number * cut.size, cut.size)
             guard = conjunction(dst.conditions)
         else:
-            first = [binary(EQ, cut.number, 0) for cut in met.values()]
+            first = [binary(EQ, cut.number, 0) for a, cut in src.cuts.items() if a not in kept]
             found = writers({"src": src}, {a: ("src", cut) for a, cut in kept.items()}, launch, first)
             if isinstance(found, str):
                 return None
@@ -265,18 +274,20 @@ class _Call:
         part = tuple(kept[a].size if a in kept else e for a, e in zip(axes["dst"], extents))
         dtype = self.regions["src"].dtype
         mine = self.x.shared("results", dtype, part)
-        count = prod(cut.count for cut in met.values())
+        count = prod(met.values())
         every = self.x.shared("all_results", dtype, (count, *part))
         op = _operation(self.value)
-        no = const(False)
-        steps: list[Stmt] = [
-            AllocBuffer(mine), AllocBuffer(every),
-            _cta(self.value, op, (mine.full_region(), src.region, self.value.operand("axes"), no)), self._sync(),
-        ]  # fmt: skip
-        for k, blocks in enumerate(product(*(range(cut.count) for cut in met.values()))):
-            at = dict(zip(met, blocks))
-            chosen = {d: const(at[a] + src.first[d]) for d, a in enumerate(axes["src"]) if a in at}
-            declared, view = self.x.seen(mine, _rank(src.spread, chosen, launch))
+        partly: Stmt = _cta(self.value, op, (mine.full_region(), src.region, self.value.operand("axes"), const(False)))
+        has = conjunction(src.conditions)
+        if has is not None:
+            partly = IfThenElse(has, partly)
+        steps: list[Stmt] = [AllocBuffer(mine), AllocBuffer(every), partly, self._sync()]
+        for k, blocks in enumerate(product(*map(range, met.values()))):
+            chosen = {d: const(block + src.first[d]) for d, block in zip(met, blocks)}
+            rank = _rank(src.spread, chosen, launch)
+            if not _has_them(src, chosen, rank, guard, launch):
+                return None
+            declared, view = self.x.seen(mine, rank)
             to = BufferRegion(every, (Range(const(k), const(1)), *every.full_region().region[1:]))
             steps += [*declared, _cta(self.value, "copy", (to, view.full_region()))]
         steps.append(self._sync())
@@ -313,21 +324,37 @@ def _cta(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimit
     return TilePrimitiveCall(Op.get(TILE_PREFIX + op), args, scope=ExecScope("cta"), span=value.span)
 
 
+def _has_them(h: CtaHeld, blocks: dict[int, Expr], rank: Expr, guard: Expr | None, launch: Launch) -> bool:
+    """Whether in every CTA that works the rank is that of a CTA which has the given blocks, and otherwise what this one has."""
+    ctas = cta_points(launch)
+    for cta in ctas:
+        if guard is not None and not at_cta(guard, launch, cta):
+            continue
+        number = at_cta(rank, launch, cta)
+        if not 0 <= number < len(ctas) or not all(at_cta(e, launch, ctas[number]) for e in h.spread.present(launch)):
+            return False
+        for dim in range(len(h.spread.blocks)):
+            wanted = at_cta(blocks[dim] if dim in blocks else h.spread.block(dim, launch), launch, cta)
+            if at_cta(h.spread.block(dim, launch), launch, ctas[number]) != wanted:
+                return False
+    return True
+
+
 def _rank(s: CtaSpread, blocks: dict[int, Expr], launch: Launch) -> Expr:
     """The rank of the CTA that has the given blocks of some dimensions, and otherwise what this CTA has."""
     total: Expr = const(0)
     size = 1
     for axis, x in AXES.items():
-        count = launch.cluster["xyz".index(x)]
-        own, chosen, reach = launch.cta_in_cluster(x), const(0), 1
+        own, chosen = launch.cta_in_cluster(x), const(dict(s.offset).get(axis, 0))
+        rest = sum(d.axis == axis for d in s.digits())
+        named = rest > 0
         for dim, block in blocks.items():
             below = 1
             for d in reversed(s.blocks[dim]):
                 if d.axis == axis:
                     digit = (block // below if below > 1 else block) % d.extent
-                    own, chosen, reach = own - s.value(d, launch) * d.stride, chosen + digit * d.stride, reach * d.extent
+                    own, chosen, rest = own + (digit - s.value(d, launch)) * d.stride, chosen + digit * d.stride, rest - 1
                 below *= d.extent
-        at = chosen if reach == count > 1 else own + chosen
-        total = total + at * size
-        size *= count
+        total = total + (chosen if named and not rest else own) * size
+        size *= launch.cluster["xyz".index(x)]
     return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,10 @@ def cta_held(s: CtaSpread, r: BufferRegion, axes: Sequence[int | None], launch: 
             within = [binary(GE, number, first), binary(LT, number, last + 1)]
             along = axes[dim]
             assert along is not None
-            cuts[along] = Cut((s.key(dim), first), last + 1 - first, size, number - first if first else number)
+            count = last + 1 - first
+            if (first, count) != (0, prod(d.extent for d in digits)):  # in range in CTAs that have nothing, too
+                number = (number - first) % count
+            cuts[along] = Cut((s.key(dim), first), count, size, number)
         conditions += [e for e in within if not _always(e, launch)]
     copies = tuple(binary(EQ, s.value(d, launch), 0) for d in s.copies)
     return CtaHeld(s, BufferRegion(s.part, tuple(ranges), span=r.span), cuts, tuple(conditions), copies, firsts)
