@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tirx_eq.errors import TirxError
+from tirx_eq.errors import LoweringError, TirxError
 from tirx_eq.interp.faults import InterpreterError
 from tirx_eq.interp.run import interpret
 from tirx_eq.lower.candidates import NoCandidate
@@ -201,6 +201,36 @@ def test_each_cta_may_copy_what_another_has():
     func, given = built(lines, "two")
     run(func, given)
     np.testing.assert_array_equal(interpret(func, *given)["D"], np.roll(given[0], 64, axis=0))
+
+
+#: What a CTA reaches of a spread buffer by itself: its own part.
+OWN = {
+    "elements": ["s[i * 64 + t, 0] = A[i * 64 + t, 1]", "for k in Tx.serial(1, 8):",
+                 "    s[i * 64 + t, k] = A[i * 64 + t, k] + s[i * 64 + t, k - 1]", SYNC, "Tx.cluster.copy(D[:, :], s[:, :])"],
+    "a thread's rows": ["Tx.copy(s[i * 64 + t, :], A[i * 64 + t, :])", "Tx.copy(D[i * 64 + t, :], s[i * 64 + t, :])"],
+    "a warp's rows": ["Tx.warp.copy(s[i * 64 + w * 32 : i * 64 + w * 32 + 32, :], A[i * 64 + w * 32 : i * 64 + w * 32 + 32, :])", SYNC,
+                      "Tx.cluster.copy(D[:, :], s[:, :])"],
+    "the CTA's registers": ["Tx.cta.copy(d[i * 64 : i * 64 + 64, :], A[i * 64 : i * 64 + 64, :])", OUT],
+    "in a branch": ["if i == 1:", "    s[64 + t, 0] = 1.0", "    Tx.cta.copy(d[64:128, :], A[64:128, :])", "else:", "    s[t, 0] = 2.0",
+                    "    Tx.cta.copy(d[0:64, :], B[0:64, :])", OUT, "E[i * 64 + t, 0] = s[i * 64 + t, 0]"],
+    "its address": ["s[i * 64 + t, 0] = A[i * 64 + t, 0]", "Tx.cuda.cluster_sync()",
+                    "there: Tx.let = Tx.reinterpret('handle', Tx.ptx.map_shared_rank(s.ptr_to([i * 64, 0]), 1 - i))",
+                    "o = Tx.decl_buffer((64, 8), 'float32', data=there, scope='shared')", "D[i * 64 + t, 0] = o[t, 0]", "Tx.cuda.cluster_sync()"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_cta_reaches_its_own_part(name):
+    run(*built(OWN[name], "two"))
+
+
+@pytest.mark.parametrize("lines", [
+    ["Tx.copy(s[t, :], A[t, :])"], ["s[t + 1, 0] = 1.0"], ["for k in Tx.serial(3):", "    s[i * 64 + k * 32, 0] = 1.0"],
+    ["Tx.cta.copy(s[i * 64 : i * 64 + 65, :], A[0:65, :])"], ["if i == 1:", "    s[t, 0] = 1.0"],
+], ids=str)  # fmt: skip
+def test_a_cta_does_not_reach_anothers_part(lines):
+    with pytest.raises(LoweringError, match="'s' is spread over the CTAs of the cluster: index 0 isn't known to be in this CTA's part"):
+        compile_function(built(lines, "two")[0])
 
 
 def test_a_wrong_cta_is_noticed(monkeypatch):

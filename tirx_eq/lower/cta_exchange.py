@@ -250,7 +250,7 @@ class _Call:
         for dim, digits in enumerate(src.spread.blocks):
             along = axes["src"][dim]
             if digits and along not in kept:
-                met[dim] = src.cuts[along].count if along in src.cuts else 1  # type: ignore[index]
+                met[dim] = src.cuts[along].count if along in src.cuts else 1
         if not met:
             return None
         dst = self.held.get("dst")

@@ -1,23 +1,35 @@
-"""Calls of a cluster on what each CTA has of its own, made calls of its CTAs: then all that a CTA can do applies to them."""
+"""Calls of a cluster on what each CTA has of its own, made calls of its CTAs: then all that a CTA can do applies to them.
+
+Other uses of a buffer that is spread over the CTAs are of the CTA's own part.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from ..errors import LoweringError
 from ..ir import (
     AllocBuffer,
     Bind,
     Break,
     Buffer,
     BufferLoad,
+    BufferRegion,
+    BufferStore,
     Call,
     Continue,
     DeclBuffer,
     Expr,
     For,
     IfThenElse,
+    IntImm,
+    Not,
     PrimFunc,
+    Range,
     Return,
+    SeqStmt,
     Stmt,
     StmtMutator,
     StmtVisitor,
@@ -29,12 +41,15 @@ from ..ir import (
 )
 from ..ir.index import names
 from ..ir.stmt import seq
+from ..layout import ComposeLayout, TileLayout, is_open
 from .cta_exchange import Exchange
 from .expand import expand
+from .own_part import own_indices
 from .scope import new_scope
 from .sharing.cta_parts import CtaCall, cta_call, cta_register, reads
-from .sharing.cta_spread import CtaSpread, cta_points, cta_spread
+from .sharing.cta_spread import AXES, CtaSpread, cta_points, cta_spread
 from .sharing.threads import Launch
+from .statement_parts import is_plain_index
 
 
 def distribute(func: PrimFunc, launch: Launch) -> PrimFunc:
@@ -43,17 +58,22 @@ def distribute(func: PrimFunc, launch: Launch) -> PrimFunc:
     Others stay: those on global memory, which have variants of their own, and those that no variant will lower, with the
     reason in :func:`tirx_eq.lower.sharing.cta_parts.cta_call`.
     """
-    if not _calls_clusters(func):
+    if not _needed(func):
         return func
     return _Distribute(launch, _elsewhere(func)).visit_prim_func(func)
 
 
-def _calls_clusters(func: PrimFunc) -> bool:
+def _needed(func: PrimFunc) -> bool:
+    """Whether there is a call of a cluster, or a buffer that is spread over CTAs."""
     found = False
 
     def look(node: Any) -> None:
         nonlocal found
-        found = found or (isinstance(node, TilePrimitiveCall) and node.scope.kind == "cluster")
+        if isinstance(node, TilePrimitiveCall):
+            found = found or node.scope.kind == "cluster"
+        elif isinstance(node, (AllocBuffer, DeclBuffer)):
+            layout = node.buffer.layout
+            found = found or (layout is not None and not is_open(layout) and bool(set(layout.axes()) & set(AXES)))
 
     post_order_visit(func.body, look)
     return found
@@ -125,16 +145,35 @@ class _Distribute(StmtMutator):
         self.environment: dict[Var, Expr] = dict(launch.ids)
         self.exchange = Exchange(launch, self._spread, self._is_elsewhere)
         self.spreads: dict[Buffer, CtaSpread | str] = {}
+        self.assumed: list[Expr] = []  # conditions that hold here
+        self.ranges: dict[Var, tuple[int, int]] = {}
         self.apart = 0  # statements around this one that only some CTAs of a cluster may reach
 
     def visit_bind(self, value: Bind) -> Stmt:
-        self.environment[value.var] = substitute(value.value, self.environment)
-        return value
+        made: Bind = self.visit_children(value)
+        self.environment[value.var] = substitute(made.value, self.environment)
+        return made
 
     def visit_if_then_else(self, value: IfThenElse) -> Any:
-        return self._inside(value, [value.condition])
+        condition = substitute(value.condition, self.environment)
+        apart = self._differs(condition)
+        self.apart += apart
+        plain = is_plain_index(condition)
+        parts: list[Stmt | None] = []
+        for part, holds in ((value.then_case, condition), (value.else_case, Not(condition))):
+            self.assumed += [holds] if plain else []
+            parts.append(self.visit(part) if part is not None else None)
+            if plain:
+                self.assumed.pop()
+        if not (apart and _leaves(value)):  # else those that jump aren't there afterwards either
+            self.apart -= apart
+        then, other = parts
+        made = replace(value, condition=self.visit(value.condition), then_case=then or SeqStmt(), else_case=other)
+        return made
 
     def visit_for(self, value: For) -> Any:
+        if isinstance(value.min, IntImm) and isinstance(value.extent, IntImm):
+            self.ranges[value.loop_var] = (value.min.value, value.min.value + max(0, value.extent.value - 1))
         return self._inside(value, [value.min, value.extent])
 
     def visit_while(self, value: While) -> Any:
@@ -166,7 +205,10 @@ class _Distribute(StmtMutator):
         if value.op.short_name == "compose_op":  # its parts have scopes of their own
             parts = [self.visit(part) for part in value.args]
             return value if all(a is b for a, b in zip(parts, value.args)) else seq(parts)
-        if value.scope.kind != "cluster" or self.apart:
+        if value.scope.kind != "cluster":
+            args = tuple(self._own_region(a, value) if isinstance(a, BufferRegion) else a for a in value.args)
+            return value if args == value.args else replace(value, args=args, span=value.span)
+        if self.apart:
             return value
         found = cta_call(value, self.launch, self.environment, self._is_elsewhere, self._spread)
         if isinstance(found, CtaCall):
@@ -176,6 +218,55 @@ class _Distribute(StmtMutator):
         if isinstance(found, str) and (met := self.exchange.across(value, self.environment)) is not None:
             return seq(met)
         return value
+
+    def visit_buffer_load(self, value: BufferLoad) -> Any:
+        """An element of the CTA's own part."""
+        indices = self._own(value.buffer, value.indices, [1] * len(value.indices), value)
+        if indices is None:
+            return self.visit_children(value)
+        spread = self._spread(value.buffer)
+        assert isinstance(spread, CtaSpread)
+        return BufferLoad(spread.part, tuple(self.visit(i) for i in indices))
+
+    def visit_buffer_store(self, value: BufferStore) -> Any:
+        indices = self._own(value.buffer, value.indices, [1] * len(value.indices), value)
+        made: BufferStore = self.visit_children(value)
+        if indices is None:
+            return made
+        spread = self._spread(value.buffer)
+        assert isinstance(spread, CtaSpread)
+        return replace(made, buffer=spread.part, indices=tuple(self.visit(i) for i in indices))
+
+    def _own_region(self, r: BufferRegion, at: TilePrimitiveCall) -> BufferRegion:
+        extents = [e.value if isinstance(e, IntImm) else None for e in r.extents()]
+        starts = self._own(r.buffer, [p.min for p in r.region], extents, at)
+        if starts is None:
+            return r
+        spread = self._spread(r.buffer)
+        assert isinstance(spread, CtaSpread)
+        ranges = tuple(Range(low, p.extent) for low, p in zip(starts, r.region))
+        return BufferRegion(spread.part, ranges, span=r.span)
+
+    def _own(
+        self, buffer: Buffer, starts: Sequence[Expr], extents: Sequence[int | None], at: Any
+    ) -> list[Expr] | None:
+        """Where elements are in the CTA's part; None for a buffer that isn't spread over CTAs.
+
+        Raises LoweringError for elements that aren't known to be this CTA's.
+        """
+        if buffer.scope == "global" or not isinstance(buffer.layout, (TileLayout, ComposeLayout)):
+            return None
+        if not set(buffer.layout.axes()) & set(AXES) or self._is_elsewhere(buffer):
+            return None
+        spread = self._spread(buffer)
+        found = spread if isinstance(spread, str) else own_indices(
+            spread, starts, extents, self.launch, self.environment, self.ranges, self.assumed)  # fmt: skip
+        if isinstance(found, str):
+            raise LoweringError(
+                f"'{buffer.name}' is spread over the CTAs of the cluster: {found}",
+                hint="a CTA reaches its own part, a call of the cluster all of it", span=getattr(at, "span", None),
+            )  # fmt: skip
+        return found
 
     def _spread(self, buffer: Buffer) -> CtaSpread | str:
         if buffer not in self.spreads:

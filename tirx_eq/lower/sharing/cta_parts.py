@@ -246,7 +246,10 @@ def _divided(
                 return f"'{n}' and '{other}' are spread over the CTAs in different ways"
     for along, (n, _) in cuts.items():
         if along in iteration.summed:
-            return f"the sums go over elements of '{n}' that different CTAs have"
+            kept = {a: c for a, c in cuts.items() if a not in iteration.summed}
+            first = [binary(EQ, c.number, 0) for a, (_, c) in cuts.items() if a in iteration.summed]
+            stores = () if call.signature.outputs[0] in held else writers(held, kept, launch, first)
+            return stores if isinstance(stores, str) else f"the sums go over elements of '{n}' that different CTAs have"
     outputs = call.signature.outputs
     for n in outputs:
         lacking = [a for a in iteration.axes[n] if a in cuts and n in held and a not in held[n].cuts]
