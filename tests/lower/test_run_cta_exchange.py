@@ -110,6 +110,22 @@ def test_ctas_in_another_order():
     np.testing.assert_array_equal(interpret(func, *given)["D"], given[0] + given[1])
 
 
+def test_rows_and_columns_to_global_memory():
+    """Each CTA stores its rows of the first source, of which it reads the second's columns in every CTA."""
+    lines = [IN_REGISTERS, "k = Tx.alloc_shared((256, 8), 'float32', layout=TileLayout(S[(256, 2, 4):(4, 1 @ cby, 1)]))",
+             "Tx.cluster.copy(k[:, :], B[:, :])", MEET, "Tx.cluster.mul(D[:, :], a[:, :], k[:, :])", MEET]  # fmt: skip
+    func, given = built(lines, "two by two")
+    run(func, given)
+    np.testing.assert_array_equal(interpret(func, *given)["D"], given[0] * given[1])
+
+
+def test_rows_of_some_ctas():
+    """Half of the rows are in two of four CTAs: they reduce them, and all four get the result."""
+    lines = [IN_REGISTERS, *VECTOR, "Tx.cluster.sum(v[0, :], a[128:256, :], axes=0)", "if t == 0:", "    Tx.copy(D[i, :], v0[:])",
+             "Tx.cluster.max(E[0, 0:1], a[64:96, :], axes=[0, 1])"]  # fmt: skip
+    run(*built(lines, "four"))
+
+
 def test_halves_of_a_ctas_rows():
     """Pairs of CTAs have the same rows of the source, each of them half of the result's."""
     lines = ["k = Tx.alloc_shared((256, 8), 'float32', layout=TileLayout(S[(2, 128, 8):(1 @ cby, 8, 1)]))",

@@ -119,11 +119,16 @@ class _Call:
     # -- element-wise -----------------------------------------------------------------------------------------------
 
     def gathered(self) -> list[Stmt] | None:
-        """The call piece by piece, each piece of a source in the CTA that has it; for a destination that CTAs hold."""
-        if self.dst not in self.held:
+        """The call piece by piece, each piece of a source in the CTA that has it.
+
+        A CTA makes its part of the destination; of one in global memory, what it has of the first source for which that
+        is each part once.
+        """
+        lead, guard = self._lead()
+        if lead is None:
             return None
-        dst = self.held[self.dst]
-        foreign = {n: dims for n, h in self.held.items() if n != self.dst and (dims := self._foreign(n, h))}
+        dst = self.held[lead]
+        foreign = {n: dims for n, h in self.held.items() if n != lead and (dims := self._foreign(n, h, dst))}
         extents = dict(zip(self.iteration.axes[self.dst], self.regions[self.dst].const_extents() or ()))
         base: dict[int, Expr] = {along: cut.number * cut.size for along, cut in dst.cuts.items()}
         length = {a: dst.cuts[a].size if a in dst.cuts else e for a, e in extents.items() if a is not None}
@@ -140,6 +145,11 @@ class _Call:
             return None
         if any(self.regions[n].buffer.data is self.regions[self.dst].buffer.data for n in foreign):
             return None  # a CTA would write what others read
+        works = [guard is None or at_cta(guard, self.x.launch, cta) for cta in cta_points(self.x.launch)]
+        own = [h for n, h in self.held.items() if n != lead and n not in foreign]
+        if any(w and not at_cta(e, self.x.launch, cta) for h in own for e in h.conditions
+               for w, cta in zip(works, cta_points(self.x.launch))):  # fmt: skip
+            return None
         before, sources, after = self._reachable(foreign)
         body: list[Stmt] = []
         for step in product(*(range(length[a] // piece[a]) for a in piece)):
@@ -148,7 +158,7 @@ class _Call:
             args: dict[str, BufferRegion] = {}
             for n, r in self.regions.items():
                 if n in sources:
-                    seen = self._piece_elsewhere(n, foreign[n], sources[n], at, where, piece)
+                    seen = self._piece_elsewhere(n, foreign[n], sources[n], at, where, piece, guard)
                     if seen is None:
                         return None
                     args[n] = seen[0]
@@ -156,16 +166,24 @@ class _Call:
                 else:
                     args[n] = self._piece(n, r, at, where, piece)
             body.append(self._call(args, where))
-        guard = conjunction(dst.conditions)
         return [*before, *(body if guard is None else [IfThenElse(guard, seq(body))]), *after]
 
-    def _foreign(self, n: str, h: CtaHeld) -> list[int]:
-        """Dimensions of a source whose block in this CTA isn't that of the destination."""
-        dst = self.held[self.dst]
+    def _lead(self) -> tuple[str | None, Expr | None]:
+        """The operand whose parts the CTAs work on, and which of them do."""
+        if self.dst in self.held:
+            return self.dst, conjunction(self.held[self.dst].conditions)
+        for n, h in self.held.items():
+            found = writers({n: h}, {a: (n, cut) for a, cut in h.cuts.items()}, self.x.launch)
+            if not isinstance(found, str):
+                return n, conjunction(found)
+        return None, None
+
+    def _foreign(self, n: str, h: CtaHeld, lead: CtaHeld) -> list[int]:
+        """Dimensions of a source whose block in this CTA isn't that of the lead."""
         found = []
         for d, digits in enumerate(h.spread.blocks):
             along = self.iteration.axes[n][d]
-            mine, other = h.cuts.get(along) if along is not None else None, dst.cuts.get(along) if along is not None else None
+            mine, other = (h.cuts.get(along), lead.cuts.get(along)) if along is not None else (None, None)
             same = mine is not None and other is not None and (mine.key, mine.size) == (other.key, other.size)
             if digits and not same:
                 found.append(d)
@@ -192,8 +210,9 @@ class _Call:
         return Evaluate(call("tirx.cuda.cluster_sync", "void"), span=self.value.span)
 
     def _piece_elsewhere(
-        self, n: str, dims: list[int], source: BufferRegion, at: dict[int, int], where: dict[int, Expr], piece: dict[int, int]
-    ) -> tuple[BufferRegion, list[Stmt]] | None:
+        self, n: str, dims: list[int], source: BufferRegion, at: dict[int, int], where: dict[int, Expr], piece: dict[int, int],
+        guard: Expr | None,
+    ) -> tuple[BufferRegion, list[Stmt]] | None:  # fmt: skip
         h, axes = self.held[n], self.iteration.axes[n]
         blocks: dict[int, Expr] = {}
         ranges = list(source.region)
@@ -209,7 +228,7 @@ class _Call:
                 inside = inside % cut.size if d in dims else at[along]
             ranges[d] = Range(source.region[d].min + inside, const(piece[along]))
         rank = _rank(h.spread, blocks, self.x.launch)
-        if not _has_them(h, blocks, rank, conjunction(self.held[self.dst].conditions), self.x.launch):
+        if not _has_them(h, blocks, rank, guard, self.x.launch):
             return None
         declared, view = self.x.seen(source.buffer, rank)
         return BufferRegion(view, tuple(ranges), span=source.span), declared
