@@ -10,6 +10,7 @@ import pytest
 
 from tirx_eq.errors import LoweringError, TirxError
 from tirx_eq.interp import interpret
+from tirx_eq.ir import BufferStore, Cast, StmtMutator
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.script import parse_source
 
@@ -337,3 +338,56 @@ A[t] = Tx.reinterpret("int32", v)
     assert "setp" not in made.ptx and "bar.sync" not in made.ptx
     found = made.simulate(np.arange(32, dtype=np.int32))
     assert not found.faults and found.arrays["A"].tolist() == [i ^ 3 for i in range(32)]
+
+
+# -- operands of instructions ------------------------------------------------------------------------------------------------
+
+
+def test_constants_where_an_instruction_wants_a_register():
+    """Packed halves have no immediates."""
+    body = """
+t = Tx.thread_id([32])
+r = Tx.local_scalar("uint32")
+Tx.call_intrin("void", "tirx.ptx.instruction", "fma", "fma.rn.bf16x2", r, A[t], Tx.uint32(0x40003F80),
+               Tx.uint32(0x3F803F80), "")
+B[t] = r
+"""
+    made = compile_function(kernel(body, 'A: Tx.Buffer((32,), "uint32"), B: Tx.Buffer((32,), "uint32")'))
+    made.assemble()
+    a = np.full(32, 0x40404000, np.uint32)  # (2, 3) in bfloat16
+    found = made.simulate(a, np.zeros(32, np.uint32))
+    assert not found.faults and set(found.arrays["B"].tolist()) == {0x40E04040}  # (2 * 1 + 1, 3 * 2 + 1)
+
+
+def test_a_pair_of_e2m1_in_a_byte():
+    body = """
+t = Tx.thread_id([64])
+b = Tx.alloc_local((1,), "uint8")
+r = Tx.local_scalar("uint32")
+b[0] = Tx.Cast("uint8", A[t] & Tx.uint32(255))
+Tx.call_intrin("void", "tirx.ptx.instruction", "cvt_f16x2_f4x2", "cvt.rn.f16x2.e2m1x2", r, b[0], "")
+B[t] = r
+"""
+    made = compile_function(kernel(body, 'A: Tx.Buffer((64,), "uint32"), B: Tx.Buffer((64,), "uint32")'))
+    made.assemble()
+    a = np.arange(64, dtype=np.uint32) * 5 + 0x100
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float16).view(np.uint16)
+    want = values[a & 15].astype(np.uint32) | values[a >> 4 & 15].astype(np.uint32) << 16
+    found = made.simulate(a, np.zeros(64, np.uint32))
+    assert not found.faults
+    np.testing.assert_array_equal(found.arrays["B"], want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "int32", "uint64"])
+def test_casts_to_the_same_dtype(dtype):
+    """The script makes none of them, but importers keep what they find."""
+
+    class Casting(StmtMutator):
+        def visit_buffer_store(self, s):
+            return BufferStore(s.buffer, Cast(dtype, s.value), s.indices) if s.buffer.name == "A" else s
+
+    body = f't = Tx.thread_id([32])\nx = Tx.alloc_local((1,), "{dtype}")\nx[0] = A[t]\nA[t] = x[0]'
+    func = kernel(body, f'A: Tx.Buffer((32,), "{dtype}")')
+    made = compile_function(Casting().visit_prim_func(func))
+    made.assemble()
+    assert "cvt.rn" not in made.ptx

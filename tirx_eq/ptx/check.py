@@ -33,7 +33,7 @@ SPACE_BITS = {
 }  # fmt: skip
 
 #: Types whose arithmetic takes no immediate operand.
-_NO_IMMEDIATE = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32x2", "u16x2", "s16x2", "b128"})
+NO_IMMEDIATE = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32x2", "u16x2", "s16x2", "b128"})
 
 _FLOAT = frozenset({"f16", "bf16", "f32", "tf32", "f64"})
 
@@ -170,7 +170,7 @@ def _value(match: Match, type_: str, spec: Operand, value: Operandish, fail: Cal
 
 def _immediate(type_: str, spec: Operand, immediate: Imm, fail: Callable[[str], PtxError]) -> str:
     number = immediate.value
-    if not spec.anyimm or (type_ in _NO_IMMEDIATE and spec.imm is None):
+    if not spec.anyimm or (type_ in NO_IMMEDIATE and spec.imm is None):
         raise fail(f"a register of type .{type_} is needed, not an immediate")
     if isinstance(number, float):
         if type_ not in ("f32", "f64"):

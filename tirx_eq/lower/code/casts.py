@@ -30,6 +30,8 @@ def ptx_type(dtype: str) -> str:
 def cast(code: ValueCode, e: Cast) -> Reg:
     """The value of a Cast node."""
     source, target = e.value.dtype, e.dtype
+    if source == target:
+        return code.register(e.value)
     if dt.kind(source) == "bool":
         p = code.register(e.value)
         one = code.k.op(f"selp.b{64 if dt.bits(target) == 64 and not dt.is_float(target) else 32}", 1, 0, p)

@@ -119,7 +119,7 @@ class ValueCode:
         if register.type in ("f32", "f64") and type_ not in (register.type, "b" + register.type[1:]):
             register = self.k.op(f"mov.b{have}", register)
         if bits == 8 and type_ == "e2m1x2":
-            return register if have == 8 else self.k.op("cvt.u8.u16", self.fit(register, "b16", dtype))
+            return register if have == 8 else self._byte(self.fit(register, "b16", dtype))
         bits = max(16, bits)
         if have == bits:
             return register
@@ -127,6 +127,12 @@ class ValueCode:
         if have > bits:
             return self.k.op(f"cvt.u{bits}.u{have}", register)
         return self.k.op(f"cvt.{sign}{bits}.{sign}{have}", register)
+
+    def _byte(self, register: Reg) -> Reg:
+        """The low half of 16 bits in a register of 8, which pairs of e2m1 want (PTX ISA, cvt)."""
+        low = self.k.reg("b8")
+        self.k.emit("cvt.u8.u16", low, register)
+        return low
 
     def _low_bits(self, e: Expr, bits: int) -> Reg:
         """A sum, difference or product that may overflow: its low bits depend only on those of its operands."""

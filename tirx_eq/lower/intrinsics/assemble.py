@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import LoweringError
 from ...ir import BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Var, const
 from ...ir import dtype as dt
-from ...ptx.check import length
+from ...ptx.check import NO_IMMEDIATE, length
 from ...ptx.emit import register_class
 from ...ptx.syntax import TYPE_BITS, Match
 from ...ptx.syntax import Operand as Spec
@@ -178,7 +178,7 @@ class Assembly:
             if not isinstance(what, IntImm):
                 raise LoweringError("it must be constant")
             return what.value
-        return Value(what, type_, spec.anyimm or spec.imm is not None)
+        return Value(what, type_, spec.imm is not None or (spec.anyimm and type_ not in NO_IMMEDIATE))
 
     def _result(self, one: Given, type_: str, spec: Spec) -> Operand:
         """A place that the instruction writes: a register of a local buffer itself, else a register stored afterwards."""
