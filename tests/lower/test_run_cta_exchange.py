@@ -122,7 +122,7 @@ def test_rows_and_columns_to_global_memory():
 def test_rows_of_some_ctas():
     """Half of the rows are in two of four CTAs: they reduce them, and all four get the result."""
     lines = [IN_REGISTERS, *VECTOR, "Tx.cluster.sum(v[0, :], a[128:256, :], axes=0)", "if t == 0:", "    Tx.copy(D[i, :], v0[:])",
-             "Tx.cluster.max(E[0, 0:1], a[64:96, :], axes=[0, 1])"]  # fmt: skip
+             IN_SHARED, SYNC, "Tx.cluster.max(E[0, 0:1], s[64:96, :], axes=[0, 1])"]  # fmt: skip
     run(*built(lines, "four"))
 
 
