@@ -404,7 +404,7 @@ class Lowerer(Placed):
         s = self._fixed_regions(s, place)
         for region in s.regions():
             if self.storage.root(region.buffer).space in ("global", "shared", "cluster"):
-                check_addresses(region.buffer, f"'{s.op.short_name}'")
+                check_addresses(region.buffer, f"'{s.op.short_name}'", s.scope.kind == "cluster")
             if region.const_extents() is None:
                 raise LoweringError(f"the extents of the region of '{region.buffer.name}' must be constant")
         s, before, after = in_registers(s, self.storage)

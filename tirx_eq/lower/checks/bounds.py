@@ -12,6 +12,7 @@ from ...ir.index import evaluate_many, names
 from ...layout import TileLayout
 from ..scope import new_scope
 from ..sharing.active import Active, thread_points
+from ..sharing.cta_spread import AXES
 from ..sharing.threads import Launch
 
 
@@ -38,9 +39,10 @@ def check_element(buffer: Buffer, indices: list[Expr], active: Active, launch: L
             )
 
 
-def check_addresses(buffer: Buffer, access: str) -> None:
-    """Raise LoweringError for a buffer whose layout puts elements elsewhere than along memory."""
-    axes = sorted(set(buffer.layout.axes()) - {"m"}) if isinstance(buffer.layout, TileLayout) else []
+def check_addresses(buffer: Buffer, access: str, ctas: bool = False) -> None:
+    """Raise LoweringError for a buffer whose layout puts elements elsewhere than along memory (``ctas``: in any CTA)."""
+    beside = {"m", *AXES} if ctas else {"m"}
+    axes = sorted(set(buffer.layout.axes()) - beside) if isinstance(buffer.layout, TileLayout) else []
     if axes and buffer.scope != "local":
         raise LoweringError(
             f"{access} of '{buffer.name}' ({buffer.scope}): elements on axis {', '.join(axes)} have no address",
