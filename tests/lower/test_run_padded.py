@@ -16,6 +16,7 @@ from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import Box
 
+from .cluster_kernels import barrier
 from .kernels import kernel
 from .test_cluster import agree
 from .test_equation import lowered, mutants, verdict
@@ -282,3 +283,53 @@ def test_the_padded_layout_of_other_extents():
         mma_padded_layout("128B", (8, 64))
     with pytest.raises(LayoutError, match=r"needs at least \(rows, K\)"):
         mma_padded_layout("none", (64,))
+
+
+def test_rows_outside_of_the_array_are_zero():
+    layout = MODES["128B"].format(16, 1)
+    func = kernel(
+        f"""
+bx = Tx.cta_id([2])
+tid = Tx.thread_id([128])
+sh = Tx.alloc_shared((16, 128), "{FP4}", layout={layout}, align=1024)
+bar = Tx.alloc_shared((1,), "uint64")
+if tid == 0:
+    Tx.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+    Tx.ptx.fence.mbarrier_init()
+    Tx.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1024)
+    Tx.copy_async(sh[:, :], A[bx * 16 : bx * 16 + 16, :], mbar=bar.ptr_to([0]), oob="zero")
+Tx.cuda.cta_sync()
+Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+Tx.cta.copy(B[bx * 16 : bx * 16 + 16, :], sh[:, :])
+""",
+        f'A: Tx.Buffer((20, 128), "{FP4}"), B: Tx.Buffer((32, 128), "{FP4}")',
+    )
+    given = codes(20, 128)
+    got, _ = agree(func, given, np.zeros((32, 128), given.dtype))
+    np.testing.assert_array_equal(got.view(np.uint8), np.pad(given.view(np.uint8), ((0, 12), (0, 0))))
+
+
+def test_one_padded_tile_for_all_ctas():
+    """Each of two CTAs loads half of the rows for both: each one's barrier is told the bytes of both halves."""
+    layout = MODES["128B"].format(16, 1)
+    func = kernel(
+        f"""
+r = Tx.cta_id_in_cluster([2])
+g = Tx.cluster_id([1])
+tid = Tx.thread_id([128])
+sh = Tx.alloc_shared((16, 128), "{FP4}", layout={layout}, align=1024)
+bar = Tx.alloc_shared((1,), "uint64")
+{barrier(1024)}
+Tx.cuda.cluster_sync()
+if tid == 0:
+    Tx.copy_async(sh[r * 8 : r * 8 + 8, :], A[r * 8 : r * 8 + 8, :], mbar=bar.ptr_to([0]), cta_mask=3)
+Tx.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+Tx.cta.copy(B[r * 16 : r * 16 + 16, :], sh[:, :])
+Tx.cuda.cluster_sync()
+""",
+        f'A: Tx.Buffer((16, 128), "{FP4}"), B: Tx.Buffer((32, 128), "{FP4}")',
+    )
+    given = codes(16, 128)
+    got, made = agree(func, given, np.zeros((32, 128), given.dtype))
+    np.testing.assert_array_equal(got.view(np.uint8), np.tile(given.view(np.uint8), (2, 1)))
+    assert ".multicast::cluster" in made.ptx

@@ -278,6 +278,20 @@ def test_misaligned_tensors_have_no_map():
         driver.launch(k.launch, [4096 + 8, 8192, 8192], driver=FakeDriver(k.launch))
 
 
+def test_maps_that_pad_elements_of_four_bits():
+    """16U4_ALIGN16B is number 14; extents and box count elements, strides bytes; addresses are multiples of 32."""
+    from tests.lower.test_run_padded import loaded
+
+    k = compile_function(loaded(columns=256))
+    fake = FakeDriver(k.launch)
+    driver._loaded.clear()
+    driver.launch(k.launch, (np.zeros((16, 128), np.uint8), np.zeros((16, 128), np.uint8)), driver=fake)
+    kind, rank, _, shape, strides, box, _, _, swizzle, _, _ = fake.maps[0]
+    assert (kind, rank, shape, strides, box, swizzle) == (14, 2, [256, 16], [128], [128, 16], 3)
+    with pytest.raises(LaunchError, match="multiple of 32"):
+        driver.launch(k.launch, [4096 + 16, 8192], driver=FakeDriver(k.launch))
+
+
 def test_without_bindings_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
