@@ -102,8 +102,10 @@ def test_packed_elements_are_those_of_the_kinds_of_fp4_alone():
 @pytest.mark.parametrize("p", [
     Padded(FP4, E4M3, sf=UE8M0, by_copy=True), Padded(FP4, E5M2, by_copy=True, tma=True), Padded(FP4, FP4, by_copy=True),
     Padded(FP4, E4M3, m=64, stationary=True, by_copy=True), Padded(FP4, E4M3, m=256, group=2, sf=UE8M0, by_copy=True, tma=True),
-    Padded(FP4, E4M3, sf=UE8M0, mode="none", by_copy=True),
-], ids=lambda p: f"{p.a}-{p.b}-{p.m}-{p.mode}{'-scaled' * bool(p.sf)}{'-tma' * p.tma}")  # fmt: skip
+    Padded(FP4, E4M3, sf=UE8M0, mode="none", by_copy=True), Padded(FP4, E5M2, sf=UE8M0, by_copy=True),
+    *(Padded(FP4, b, "float16", by_copy=True) for b in (E4M3, E5M2, FP4)),
+    *(Padded(FP4, b, "float16", m=64, stationary=True, by_copy=True) for b in (E5M2, FP4)),
+], ids=lambda p: f"{p.a}-{p.b}-{p.d}-{p.m}-{p.mode}{'-scaled' * bool(p.sf)}{'-tma' * p.tma}")  # fmt: skip
 def test_a_goes_to_tensor_memory_by_a_copy_that_decompresses(p):
     check(p, ("late", "early", "random") if p.tma else ("late",), assemble=p.tma)
     made = compile_function(p.function())
