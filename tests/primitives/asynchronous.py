@@ -26,7 +26,8 @@ COPIES = """## copy_async
 
 Bits are moved, so dtypes don't matter: every copy takes all.  Tensor copies, bulk copies and those from shared to tensor
 memory are issued by one thread: at wider scopes than a thread's, one lane of the first warp of each unit is elected.  At CTA
-scope every warpgroup exchanges with tensor memory what the layout of the registers gives it.  At cluster scope each CTA copies what it has, and tells its own barrier of it.
+scope every warpgroup exchanges with tensor memory what the layout of the registers gives it.  At cluster scope each CTA copies
+what it has, and tells its own barrier of it.
 """
 PRODUCTS = """## gemm_async
 
