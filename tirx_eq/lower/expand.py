@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import LoweringError
-from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, Var, call, const
+from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, Var, call
 from ..ir.op import TILE_PREFIX
-from .sharing.threads import WARPGROUP, Launch
+from .named_barriers import own_barrier
+from .sharing.threads import Launch
 
 COMPOSITES = ("compose_op", "binary_reduce", "unary_reduce")
 #: Scope -> the intrinsic after which its threads see each other's writes to shared and global memory.
-LAST_BARRIER = 15
 BARRIERS = {"warp": "tirx.cuda.warp_sync", "cta": "tirx.cuda.cta_sync", "cluster": "tirx.cuda.cluster_sync"}
 
 
@@ -71,7 +71,5 @@ def barrier_between(s: TilePrimitiveCall, space: str, launch: Launch) -> list[St
     if space in ("local", "tmem") or s.scope.kind == "thread":
         return []
     if s.scope.kind == "warpgroup":
-        # Named barriers from the last down, one per warpgroup (PTX ISA: there are 16).
-        number = LAST_BARRIER - launch.flat_tid() // WARPGROUP if launch.threads > WARPGROUP else const(LAST_BARRIER)
-        return [Evaluate(call("tirx.cuda.warpgroup_sync", "void", number), span=s.span)]
+        return [Evaluate(call("tirx.cuda.warpgroup_sync", "void", own_barrier(launch)), span=s.span)]
     return [Evaluate(call(BARRIERS[s.scope.kind], "void"), span=s.span)]

@@ -60,6 +60,7 @@ from .intrinsics.instruction import INSTRUCTION
 from .intrinsics.language import constant
 from .intrinsics.places import Places, in_space
 from .jumps import always_jumps
+from .named_barriers import barriers_of, with_barriers
 from .place import Place, Placed
 from .program import (
     Block,
@@ -103,6 +104,7 @@ class Lowerer(Placed):
     def run(self) -> Block:
         place = Place(dict(self.launch.ids), self.launch.host.ranges, Active.all(self.launch))
         program = self.block(self.func.body, place)
+        program = with_barriers(program, self.storage.barriers, self.launch)
         self.contexts = guarded(self.contexts, program)
         return program
 
@@ -213,11 +215,9 @@ class Lowerer(Placed):
             if a.elected and self.launch.threads > 1:
                 raise LoweringError(f"'{call.op.short_name}' waits for all threads, but it is reached by {a.describe()}")
             self.syncs.append(Sync(call.op.short_name, a.mask, not (a.elected or a.data_dependent or a.left_apart()), s.span))
-        if call.op.name in _NAMED_BARRIERS:
-            low, high = self._limits(const(resolved.args[0]), place)
-            self.storage.barriers |= frozenset(range(max(0, low), min(15, high) + 1))
         self._check_mask(resolved)
         block, _ = lower_call(resolved, self._places(place))
+        self.storage.barriers |= barriers_of(block, lambda number: self._limits(number, place))
         active = place.active
         if call.op.name == INSTRUCTION:  # whose author knows which conditions on data are the same in a warp
             active = replace(active, data_dependent=False)
@@ -437,10 +437,6 @@ def _aligned(opcode: str) -> bool:
 
 #: Barriers for which all threads of the CTA must arrive.
 _ALL_ARRIVE = frozenset(("tirx.cuda.cta_sync", "tirx.cuda.cluster_sync"))
-#: Calls whose first argument is the number of a barrier.
-_NAMED_BARRIERS = frozenset(
-    ("tirx.cuda.warpgroup_sync", "tirx.ptx.bar_sync", "tirx.ptx.barrier_sync", "tirx.ptx.bar_arrive")
-)
 
 
 _HANDLERS: dict[type, Any] = {

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import LoweringError
 from ...ir import Expr, const
 from ..context import CallContext
-from ..expand import LAST_BARRIER
+from ..named_barriers import first_free
 from ..program import Block, Index, Instruction, Memory, Node, instruction, mapped
 from ..storage import MAX_SHARED, Root, Storage
 from .threads import WARP, WARPGROUP
@@ -70,10 +70,7 @@ def barrier(c: CallContext) -> Instruction:
 def first_barrier(c: CallContext) -> int | None:
     """The number of the first warpgroup's barrier, those of the others below it (PTX ISA: there are 16, 0 is the CTA's); None
     if the kernel doesn't leave as many in a row."""
-    for first in range(LAST_BARRIER, units(c) - 1, -1):
-        if not c.storage.barriers & set(range(first - units(c) + 1, first + 1)):
-            return first
-    return None
+    return first_free(c.storage.barriers, units(c))
 
 
 def place_scratch(bodies: Mapping[int, Block], storage: Storage) -> dict[int, Block]:
