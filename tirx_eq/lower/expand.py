@@ -45,6 +45,9 @@ def expand(s: TilePrimitiveCall, launch: Launch) -> list[Stmt] | None:
 
 def _composed(s: TilePrimitiveCall, launch: Launch) -> list[Stmt]:
     """The parts in their order; one that touches what another wrote in memory comes after a barrier."""
+    if s.config:
+        key = next(iter(s.config))
+        raise LoweringError(f"'compose_op' was given '{key}': its parts may have config keys, it has none", span=s.span)
     made: list[Stmt] = []
     written: dict[Var, str] = {}
     for part in s.args:

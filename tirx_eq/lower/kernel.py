@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 import warnings
 from collections.abc import Sequence
@@ -43,7 +44,12 @@ from .waits import expand_waits
 COMMON_CONFIG = frozenset(("dispatch",))
 #: Config keys that change what a call does: left unread they would make a wrong program.
 FLAGS = frozenset(("is_AB_tf32", "weight_stationary"))
-MEANINGFUL_CONFIG = FLAGS | {"cta_mask", "use_tma_reduce", "oob", "gather4", "remote_cta_id"}
+MEANINGFUL_CONFIG = FLAGS | {"cta_group", "cta_mask", "gather4", "mbar", "oob", "remote_cta_id", "use_tma_reduce"}
+#: Config keys of TVM 0.26 that say how to do it, not what: they may be left unread.
+HINTS = frozenset((
+    "cache_hint", "descI", "max_inst_size", "mma_m", "mma_n", "prefetch_size", "prefetch_tensormap", "smem_desc",
+    "tensormap_l2_promotion", "thread_reduce", "vec_len",
+))  # fmt: skip
 
 
 
@@ -212,11 +218,18 @@ def _unread_config(choice: Choice) -> list[str]:
     unread = unread_config(choice)
     for key in unread:
         value = choice.context.call.config[key]
-        off = value is None or (key in FLAGS and constant(value) == 0)
+        off = value is None or (key in FLAGS and constant(value) == 0) or (key == "cta_group" and constant(value) == 1)
         if key in MEANINGFUL_CONFIG and not off:
             raise LoweringError(
                 f"'{choice.context.op}' was given '{key}', which changes its meaning; {choice.chosen.describe()} can't do that",
                 span=choice.context.span,
+            )
+        if key not in HINTS | MEANINGFUL_CONFIG and value is not None:
+            known = sorted(HINTS | MEANINGFUL_CONFIG | set(choice.context.call.signature.operands))
+            near = difflib.get_close_matches(key, known, 2, 0.5)
+            raise LoweringError(
+                f"'{choice.context.op}' was given '{key}', which is no argument or config key of a tile primitive",
+                hint=f"did you mean {' or '.join(near)}?" if near else None, span=choice.context.span,
             )
     place = f"{choice.context.span}: " if choice.context.span else ""
     return [f"{place}'{choice.context.op}' was given the config key '{key}', which nothing reads" for key in unread]

@@ -78,6 +78,10 @@ def _parameters(name: str) -> list[tuple[str, str, Any]]:
 
 def _bind(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     parameters = _parameters(name)
+    if "axes" in kwargs and any(p[0] == "reduce_axes" for p in parameters):  # as the other reductions call it
+        if "reduce_axes" in kwargs:
+            raise IRError(f"{name}: 'reduce_axes' is given twice, also as 'axes'")
+        kwargs["reduce_axes"] = kwargs.pop("axes")
     if len(args) > len(parameters):
         raise IRError(f"{name} takes {len(parameters)} operands ({SIGNATURES[name]}), got {len(args)}")
     bound: dict[str, Any] = {}
