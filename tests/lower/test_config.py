@@ -57,6 +57,7 @@ def test_a_key_that_no_primitive_has_is_an_error(call, key, near):
     assert near in str(e.value.hint or "") and e.value.span is not None
 
 
+@pytest.mark.filterwarnings("ignore:.*which nothing reads")
 @pytest.mark.parametrize("key", ["vec_len=4", "max_inst_size=8", "cache_hint='evict_last'", "cta_group=1"])
 def test_hints_may_be_left_unread(key):
     assert execute(one(f"Tx.cta.copy(C[:, :], A[:, :], {key})")).good
