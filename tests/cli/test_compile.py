@@ -99,13 +99,15 @@ def test_bad_input_is_explained(what, tmp_path, capsys, monkeypatch):
         assert "kernel.py:" in err, f"the message doesn't say where: {err}"
 
 
-def test_a_config_key_that_nothing_reads_is_a_warning(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(("key", "value", "expected"), [("thread_reduce", 3, 0), ("colour", 3, 2)])
+def test_a_config_key_that_nothing_reads(key, value, expected, tmp_path, capsys, monkeypatch):
+    """A hint of TVM's is a warning, anything else a mistake."""
     file = tmp_path / "kernel.py"
     commit = "\n            T.ptx.tcgen05.commit"
-    file.write_text(gemm_with((f"cta_group=1){commit}", f"cta_group=1, colour=3){commit}")))
+    file.write_text(gemm_with((f"cta_group=1){commit}", f"cta_group=1, {key}={value}){commit}")))
     code, _, err = run(capsys, monkeypatch, "compile", str(file), "-o", str(tmp_path / "k.ptx"), "--no-ptxas")
-    assert code == 0
-    assert "warning" in err and "'colour'" in err
+    assert code == expected
+    assert f"'{key}'" in err and ("warning" in err) is (expected == 0)
 
 
 @pytest.mark.parametrize(
