@@ -68,6 +68,71 @@ def _log1p(x: Decimal) -> Decimal:
     return (1 + x).ln()
 
 
+def _atan(x: Decimal) -> Decimal:
+    """The angle, halved until its series converges quickly."""
+    t, halvings = abs(x), 0
+    while t > Decimal("0.05"):
+        t, halvings = t / (1 + (1 + t * t).sqrt()), halvings + 1
+    total, power, k = Decimal(0), t, 0
+    while abs(power) > abs(total) * Decimal(10) ** -(DIGITS + 5):
+        total += power / (2 * k + 1) * (-1) ** k
+        power, k = power * t * t, k + 1
+    return (total * 2**halvings).copy_sign(x)
+
+
+def _atan2(y: Decimal, x: Decimal) -> Decimal:
+    angle = _atan(y / x) if x else (pi() / 2).copy_sign(y)
+    return angle if x >= 0 else angle + pi().copy_sign(y)
+
+
+def _asin(x: Decimal) -> Decimal:
+    return _atan(x / ((1 - x) * (1 + x)).sqrt()) if abs(x) != 1 else (pi() / 2).copy_sign(x)
+
+
+def _acos(x: Decimal) -> Decimal:
+    return 2 * _atan(((1 - x) / (1 + x)).sqrt()) if x > -1 else pi()
+
+
+def _sinh(x: Decimal) -> Decimal:
+    if abs(x) > Decimal("1e-3"):
+        return (_exp(x) - _exp(-x)) / 2
+    return sum((x ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(9)), Decimal(0))
+
+
+def _asinh(x: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 3 * DIGITS
+        return x if abs(x) < Decimal("1e-60") else (abs(x) + (x * x + 1).sqrt()).ln().copy_sign(x)
+
+
+def _acosh(x: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 3 * DIGITS
+        return (x + (x * x - 1).sqrt()).ln()
+
+
+def _atanh(x: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 3 * DIGITS
+        if abs(x) == 1:
+            return Decimal("Infinity").copy_sign(x)
+        return x if abs(x) < Decimal("1e-60") else ((1 + x) / (1 - x)).ln() / 2
+
+
+def _erf(x: Decimal) -> Decimal:
+    if abs(x) > 12:
+        return Decimal(1).copy_sign(x)
+    with localcontext() as context:
+        context.prec = 2 * DIGITS
+        total = term = x
+        k = 0
+        while abs(term) > abs(total) * Decimal(10) ** -DIGITS:
+            k += 1
+            term = term * 2 * x * x / (2 * k + 1)
+            total += term
+        return total * 2 / pi().sqrt() * (-x * x).exp()
+
+
 FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "exp": _exp, "exp2": lambda x: _exp(x * TWO.ln()), "exp10": lambda x: _exp(x * Decimal(10).ln()),
     "log": lambda x: x.ln(), "log2": lambda x: x.ln() / TWO.ln(), "log10": lambda x: x.log10(), "log1p": _log1p,
@@ -76,6 +141,8 @@ FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "rsqrt": lambda x: 1 / x.sqrt(), "reciprocal": lambda x: 1 / x, "sqrt": lambda x: x.sqrt(),
     "hypot": lambda x, y: (x * x + y * y).sqrt(),
     "sigmoid": lambda x: 1 / (1 + _exp(-x)), "silu": lambda x: x / (1 + _exp(-x)), "pow": _power,
+    "atan": _atan, "atan2": _atan2, "asin": _asin, "acos": _acos, "sinh": _sinh, "cosh": lambda x: (_exp(x) + _exp(-x)) / 2,
+    "erf": _erf, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
 }  # fmt: skip
 
 

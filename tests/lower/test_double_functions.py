@@ -10,7 +10,7 @@ import pytest
 from tirx_eq.errors import ProofError
 from tirx_eq.ir.accuracy import ACCURACY_DOUBLE, power_accuracy
 from tirx_eq.lower.code import coefficients, minimax, recipes
-from tirx_eq.lower.code.double import DOUBLE
+from tirx_eq.lower.code.double_elementary import SCALAR_DOUBLE
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.ptxas import assemble, find_tool
 
@@ -20,7 +20,7 @@ from .value_kernels import COLUMNS, ROWS, run, value_kernel
 
 LOGARITHMS = ("log", "log2", "log10", "rsqrt")
 CIRCULAR = ("sin", "cos", "tan")
-NAMES = [f for f in ACCURACY_DOUBLE if f not in ("silu", "reciprocal", "rcp", "hypot")]
+NAMES = [f for f in ACCURACY_DOUBLE if f not in ("silu", "reciprocal", "rcp", "hypot", "atan2")]
 EDGES = (
     0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e-310, 0.5, 1 + 2.0**-52,
     1 - 2.0**-53, 1.7976931348623157e308, 709.782712893384, 709.7827128933841, -708.4, -745.13, -745.2, 1024.0,
@@ -35,13 +35,20 @@ AT_EDGES = {
     "sin": {np.inf: np.nan, 0.0: 0.0}, "cos": {np.inf: np.nan, 0.0: 1.0}, "tan": {np.inf: np.nan},
     "tanh": {np.inf: 1.0, -np.inf: -1.0, 5e-324: 5e-324}, "rsqrt": {0.0: np.inf, np.inf: 0.0},
     "sigmoid": {np.inf: 1.0, -np.inf: 0.0, 0.0: 0.5},
+    "atan": {np.inf: np.pi / 2, -np.inf: -np.pi / 2, 1.0: np.pi / 4, 5e-324: 5e-324}, "asin": {1.0: np.pi / 2, np.inf: np.nan},
+    "acos": {1.0: 0.0, -1.0: np.pi, 0.0: np.pi / 2, -np.inf: np.nan},
+    "sinh": {np.inf: np.inf, -np.inf: -np.inf, 5e-324: 5e-324},
+    "asinh": {np.inf: np.inf, -np.inf: -np.inf, 5e-324: 5e-324}, "acosh": {1.0: 0.0, 0.5: np.nan, np.inf: np.inf, 0.0: np.nan},
+    "atanh": {1.0: np.inf, -1.0: -np.inf, 1.5707963267948966: np.nan, 5e-324: 5e-324},
+    "cosh": {np.inf: np.inf, -np.inf: np.inf, 0.0: 1.0}, "erf": {np.inf: 1.0, -np.inf: -1.0, 22.0: 1.0},
 }  # fmt: skip
 
 
 def arguments(function: str) -> np.ndarray:
     rng = np.random.default_rng(23)
     half = (COUNT - len(EDGES)) // 2
-    near = rng.standard_normal(half) * {"exp": 300.0, "exp2": 400.0, "exp10": 120.0}.get(function, 6.0)
+    near = rng.standard_normal(half) * {"exp": 300.0, "exp2": 400.0, "exp10": 120.0, "erf": 2.5}.get(
+        function, 300.0 if function in ("sinh", "cosh") else 6.0)
     near[::4] = 1 + rng.standard_normal(len(near[::4])) * 2.0**-12
     wide = np.exp2(rng.uniform(-60, 29, COUNT - half - len(EDGES))) * rng.choice([-1, 1], COUNT - half - len(EDGES))
     x = np.concatenate([near, wide, EDGES])
@@ -49,6 +56,11 @@ def arguments(function: str) -> np.ndarray:
         multiples = np.rint(rng.uniform(1, 2.0**29, half // 2)) * (np.pi / 2)
         x[: half // 2] = multiples
         x[np.isfinite(x) & (np.abs(x) > 2.0**30)] = 3
+    if function == "acosh":
+        return np.where(np.isfinite(x) & (x < 1) & (x != 0) & (x != 0.5), 1 + np.abs(x), x)
+    if function in ("asin", "acos", "atanh"):
+        x[: half // 2] = np.cos(rng.uniform(0, np.pi, half // 2))
+        x[half // 2 : half] = 1 - np.exp2(rng.uniform(-53, -1, half - half // 2))
     return np.abs(x) if function in LOGARITHMS else x
 
 
@@ -70,6 +82,8 @@ def test_functions_of_float64(function):
     x = arguments(function)
     got = evaluate(f"C[i] = Tx.{function}(A[i])", x)
     domain = (x > -1) if function == "log1p" else np.isfinite(x)
+    if function in ("asin", "acos", "atanh", "acosh"):
+        domain = x >= 1 if function == "acosh" else np.abs(x) <= 1
     inside = domain & np.isfinite(x) & ~((x == 0) & np.isin(function, LOGARITHMS))
     assert not np.isnan(got[inside]).any()
     worst = check(function, np.where(inside, got, np.nan), [ACCURACY_DOUBLE[function]] * COUNT, x)
@@ -78,7 +92,7 @@ def test_functions_of_float64(function):
     for at, value in AT_EDGES[function].items():
         np.testing.assert_array_equal(got[x == at], value, err_msg=f"{function}({at})")
     zero = (x == 0) & ~np.signbit(x) if function in LOGARITHMS else x == 0
-    if function in ("sin", "tan", "tanh", "log1p"):
+    if function in ("sin", "tan", "tanh", "log1p", "atan", "asin", "sinh", "erf", "asinh", "atanh"):
         np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(x[zero]))
 
 
@@ -124,6 +138,35 @@ def test_hypotenuses():
         np.testing.assert_allclose(got[:49], np.hypot(x[:49], y[:49]), rtol=2.0**-50)
 
 
+def test_angles_of_two_numbers():
+    rng = np.random.default_rng(8)
+    y, x = (np.exp2(rng.uniform(-30, 30, COUNT)) * rng.choice([-1, 1], COUNT) for _ in range(2))
+    y[::3] = x[::3] * rng.uniform(-3, 3, len(x[::3]))
+    y[1::7] = np.exp2(rng.uniform(-1070, 1000, len(y[1::7])))
+    special = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
+    y[:49], x[:49] = (v.ravel() for v in np.meshgrid(special, special))
+    got = evaluate("C[i] = Tx.atan2(A[i], B[i])", y, x)
+    check("atan2", got[49:], [ACCURACY_DOUBLE["atan2"]] * (COUNT - 49), y[49:], x[49:])
+    wanted = np.arctan2(y[:49], x[:49])
+    np.testing.assert_allclose(got[:49], wanted, rtol=2.0**-51)
+    np.testing.assert_array_equal(np.signbit(got[:49][wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
+def test_remainders_are_exact():
+    rng = np.random.default_rng(9)
+    x, y = (np.exp2(rng.uniform(-1074, 1023, COUNT)) * rng.choice([-1, 1], COUNT) for _ in range(2))
+    y[::2] = x[::2] * np.exp2(rng.uniform(-60, 2, len(x[::2])))
+    x[1::5] = np.rint(rng.uniform(0, 2.0**53, len(x[1::5])))
+    y[1::5] = np.rint(rng.uniform(1, 1000, len(x[1::5])))
+    special = (0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 5e-324, 1.7976931348623157e308, 3.0, 2.2250738585072014e-308)
+    x[:121], y[:121] = (v.ravel() for v in np.meshgrid(special, special))
+    got = evaluate("C[i] = Tx.fmod(A[i], B[i])", x, y)
+    with np.errstate(all="ignore"):
+        wanted = np.fmod(x, y)
+    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
 TILES = ("exp", "exp2", "log2", "reciprocal", "silu", "sqrt")
 
 
@@ -152,9 +195,9 @@ def test_the_equation_tells_functions_apart(monkeypatch):
 
 
 def test_a_wrong_coefficient_is_seen(monkeypatch):
-    broken = DOUBLE["exp"].replace(repr(coefficients.EXP[3]), repr(coefficients.EXP[3] * (1 + 2.0**-30)))
-    assert broken != DOUBLE["exp"]
-    monkeypatch.setitem(DOUBLE, "exp", broken)
+    broken = SCALAR_DOUBLE["exp"].replace(repr(coefficients.EXP[3]), repr(coefficients.EXP[3] * (1 + 2.0**-30)))
+    assert broken != SCALAR_DOUBLE["exp"]
+    monkeypatch.setitem(SCALAR_DOUBLE, "exp", broken)
     x = arguments("exp")
     with pytest.raises(AssertionError):
         check("exp", evaluate("C[i] = Tx.exp(A[i])", x), [ACCURACY_DOUBLE["exp"]] * COUNT, x)
@@ -170,7 +213,7 @@ def test_polynomials_are_as_near_as_they_say():
 
     bounds = {
         "EXP": 56, "EXP2": 56, "LOG": 60, "SIN": 56, "COS": 59, "SIN_F32": 26, "COS_F32": 29, "ATAN_F32": 25, "ASIN_F32": 26,
-        "SINH_F32": 26,
+        "SINH_F32": 26, "ATAN": 56, "ASIN": 56, "SINH": 55, "ERF": 52, "ERFCX": 52,
     }  # fmt: skip
     with localcontext() as context:
         context.prec = minimax.DIGITS

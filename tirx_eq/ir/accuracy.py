@@ -52,7 +52,10 @@ ACCURACY_DOUBLE: dict[str, Accuracy] = {
     "reciprocal": Accuracy(2.0**-53), "rcp": Accuracy(2.0**-53), "rsqrt": Accuracy(2.0**-52),
     "sigmoid": Accuracy(2.0**-51, LEAST), "silu": Accuracy(2.0**-51, 2.0**-1064),
     "tanh": Accuracy(2.0**-51), "sin": Accuracy(2.0**-52), "cos": Accuracy(2.0**-52), "tan": Accuracy(2.0**-51),
-    "hypot": Accuracy(2.0**-51, LEAST),
+    "hypot": Accuracy(2.0**-51, LEAST), "asin": Accuracy(2.0**-51), "acos": Accuracy(2.0**-51), "atan": Accuracy(2.0**-51),
+    "atan2": Accuracy(2.0**-51, LEAST), "sinh": Accuracy(2.0**-51), "cosh": Accuracy(2.0**-51),
+    "erf": Accuracy(2.0**-51, LEAST), "asinh": Accuracy(2.0**-50), "acosh": Accuracy(2.0**-50),
+    "atanh": Accuracy(2.0**-50, LEAST),
 }  # fmt: skip
 
 #: Half the distance from 1 to the next number, by dtype; the smallest error of a rounding near zero.

@@ -31,7 +31,7 @@ def horner(result: str, x: str, coefficients: Sequence[float], kind: str = "f64"
     return "; ".join([*lines[:-1], f"{last} {result} {operands}"])
 
 
-def _power_of_two(count: str, result: str) -> str:
+def power_of_two(count: str, result: str) -> str:
     """2^count for an integer register, as a float64: its exponent is built in the high word."""
     return (
         f"add.s32 {result}e:b32 {count} 1023; shl.b32 {result}h:b32 {result}e:b32 20; mov.b32 {result}l:b32 0; "
@@ -39,11 +39,11 @@ def _power_of_two(count: str, result: str) -> str:
     )
 
 
-def _scaled(value: str, whole: str, result: str) -> str:
+def scaled(value: str, whole: str, result: str) -> str:
     """value · 2^whole in two factors, so that only the last product is rounded, also where it is subnormal."""
     return (
-        f"cvt.rni.s32.f64 n:b32 {whole}; shr.s32 n1:b32 n 1; sub.s32 n2:b32 n n1; {_power_of_two('n1', 'f')}; "
-        f"{_power_of_two('n2', 'g')}; mul.rn.f64 {result}f {value} f; mul.rn.f64 {result} {result}f g"
+        f"cvt.rni.s32.f64 n:b32 {whole}; shr.s32 n1:b32 n 1; sub.s32 n2:b32 n n1; {power_of_two('n1', 'f')}; "
+        f"{power_of_two('n2', 'g')}; mul.rn.f64 {result}f {value} f; mul.rn.f64 {result} {result}f g"
     )
 
 
@@ -51,7 +51,7 @@ def _bounded(argument: str, result: str, limit: float = FAR) -> str:
     return f"max.f64 {result}0 {argument} {-limit!r}; min.f64 {result} {result}0 {limit!r}"
 
 
-def _exp_reduced(argument: str, scale: float, parts: Sequence[float]) -> str:
+def exp_reduced(argument: str, scale: float, parts: Sequence[float]) -> str:
     """k = round(scale · argument), r = argument - k · (parts), q = (e^r - 1 - r) / r^2."""
     return (
         f"mul.rn.f64 w {argument} {scale!r}; cvt.rni.f64.f64 k w; fma.rn.f64 v k {-parts[0]!r} {argument}; "
@@ -62,15 +62,15 @@ def _exp_reduced(argument: str, scale: float, parts: Sequence[float]) -> str:
 def exp_of(argument: str, result: str) -> str:
     """e^argument; NaN stays NaN."""
     return (
-        f"{_bounded(argument, 'x')}; {_exp_reduced('x', LOG2_E, LN2)}; fma.rn.f64 p1 q r 1.0; fma.rn.f64 p p1 r 1.0; "
-        f"{_scaled('p', 'k', 'm')}; setp.nan.f64 broken:pred {argument} {argument}; selp.f64 {result} {argument} m broken"
+        f"{_bounded(argument, 'x')}; {exp_reduced('x', LOG2_E, LN2)}; fma.rn.f64 p1 q r 1.0; fma.rn.f64 p p1 r 1.0; "
+        f"{scaled('p', 'k', 'm')}; setp.nan.f64 broken:pred {argument} {argument}; selp.f64 {result} {argument} m broken"
     )
 
 
 def _exp2() -> str:
     return (
         f"{_bounded('a', 'x')}; cvt.rni.f64.f64 k x; sub.rn.f64 r x k; {horner('q', 'r', EXP2)}; "
-        f"fma.rn.f64 p1 q r {LN2[0] + LN2[1]!r}; fma.rn.f64 p p1 r 1.0; {_scaled('p', 'k', 'm')}; "
+        f"fma.rn.f64 p1 q r {LN2[0] + LN2[1]!r}; fma.rn.f64 p p1 r 1.0; {scaled('p', 'k', 'm')}; "
         "setp.nan.f64 broken:pred a a; selp.f64 d a m broken"
     )
 
@@ -81,7 +81,7 @@ def _exp10() -> str:
         f"{_bounded('a', 'x', 400.0)}; mul.rn.f64 w x {LOG2_10[0]!r}; cvt.rni.f64.f64 k w; fma.rn.f64 v k {-LG2[0]!r} x; "
         f"fma.rn.f64 u k {-LG2[1]!r} v; mul.rn.f64 r u {LN10[0]!r}; neg.f64 rn r; fma.rn.f64 e1 u {LN10[0]!r} rn; "
         f"fma.rn.f64 e u {LN10[1]!r} e1; {horner('q', 'r', EXP)}; mul.rn.f64 r2 r r; fma.rn.f64 e2 q r2 e; "
-        f"add.rn.f64 e3 e2 r; add.rn.f64 p e3 1.0; {_scaled('p', 'k', 'm')}; "
+        f"add.rn.f64 e3 e2 r; add.rn.f64 p e3 1.0; {scaled('p', 'k', 'm')}; "
         "setp.nan.f64 broken:pred a a; selp.f64 d a m broken"
     )
 
@@ -126,7 +126,7 @@ def _log(unit: Sequence[float], factor: Sequence[float]) -> str:
 
 
 #: log(1 + a): the logarithm of the rounded sum, and what the sum leaves out over it; of 0 it is that zero.
-_LOG1P = (
+LOG1P = (
     "add.rn.f64 g a 1.0; sub.rn.f64 g1 g 1.0; sub.rn.f64 g2 a g1; sub.rn.f64 g3 g g1; sub.rn.f64 g4 1.0 g3; "
     f"add.rn.f64 g5 g2 g4; {_logarithm('g', LN2, (2.0, 0.0))}; div.rn.f64 g6 g5 g; add.rn.f64 g7 rest g6; add.rn.f64 o big g7; "
     f"{_EDGES.format(x='g')}; selp.f64 o3 g o2 top; setp.eq.f64 nought:pred a 0.0; selp.f64 d a o3 nought"
@@ -170,8 +170,8 @@ _TAN = (
 #: tanh |a| = t / (t + 2) with t = e^(2|a|) - 1, which is formed without loss where it is small.
 _TANH = (
     "abs.f64 a1 a; add.rn.f64 a2 a1 a1; min.f64 x a2 44.0; "
-    f"{_exp_reduced('x', LOG2_E, LN2)}; mul.rn.f64 r2 r r; fma.rn.f64 e q r2 r; cvt.rni.s32.f64 n:b32 k; "
-    f"{_power_of_two('n', 'g')}; sub.rn.f64 g1 g 1.0; fma.rn.f64 t g e g1; add.rn.f64 t2 t 2.0; div.rn.f64 o t t2; "
+    f"{exp_reduced('x', LOG2_E, LN2)}; mul.rn.f64 r2 r r; fma.rn.f64 e q r2 r; cvt.rni.s32.f64 n:b32 k; "
+    f"{power_of_two('n', 'g')}; sub.rn.f64 g1 g 1.0; fma.rn.f64 t g e g1; add.rn.f64 t2 t 2.0; div.rn.f64 o t t2; "
     "copysign.f64 o2 a o; setp.nan.f64 broken:pred a a; selp.f64 d a o2 broken"
 )
 #: e^-|a|, which never overflows; the logistic function is 1 or it, over 1 + it.
@@ -185,7 +185,7 @@ _POWER = (
     "sub.rn.f64 i2 rest i1; mul.rn.f64 p0 b h; neg.f64 pn p0; fma.rn.f64 p1 b h pn; fma.rn.f64 p2 b i2 p1; "
     f"{_bounded('p0', 'x')}; cvt.rni.f64.f64 j x; sub.rn.f64 r0 x j; setp.eq.f64 inside:pred x p0; selp.f64 p3 p2 0.0 inside; "
     f"add.rn.f64 r r0 p3; {horner('q', 'r', EXP2)}; fma.rn.f64 v1 q r {LN2[0] + LN2[1]!r}; fma.rn.f64 v v1 r 1.0; "
-    f"{_scaled('v', 'j', 'o')}; "
+    f"{scaled('v', 'j', 'o')}; "
     # 0 and infinity to a power
     "setp.eq.f64 zero:pred a1 0.0; setp.eq.f64 endless:pred a1 inf; setp.lt.f64 under:pred b 0.0; "
     "selp.f64 z1 inf 0.0 under; selp.f64 z2 0.0 inf under; selp.f64 o1 z1 o zero; selp.f64 o2 z2 o1 endless; "
@@ -203,7 +203,7 @@ _POWER = (
 #: Function -> recipe (see :mod:`recipes`) in float64.
 DOUBLE: dict[str, str] = {
     "exp": exp_of("a", "d"), "exp2": _exp2(), "exp10": _exp10(),
-    "log": _log(LN2, (2.0, 0.0)), "log2": _log((1.0, 0.0), TWO_LOG2_E), "log10": _log(LG2, TWO_LG_E), "log1p": _LOG1P,
+    "log": _log(LN2, (2.0, 0.0)), "log2": _log((1.0, 0.0), TWO_LOG2_E), "log10": _log(LG2, TWO_LG_E), "log1p": LOG1P,
     "sin": _SIN, "cos": _COS, "tan": _TAN, "tanh": _TANH, "rsqrt": "sqrt.rn.f64 t a; rcp.rn.f64 d t",
     "sigmoid": f"{_LOGISTIC}; div.rn.f64 d above under",
     "silu": f"{_LOGISTIC}; mul.rn.f64 t a above; div.rn.f64 d t under",

@@ -68,6 +68,26 @@ def arcsine(z: Decimal) -> Decimal:
     return arctangent(t) * t.sqrt() / x
 
 
+#: Where u is 0 in the polynomial of the complementary error function.
+MIDDLE = Decimal("2.5")
+
+
+def erf_ratio(z: Decimal) -> Decimal:
+    """erf(x) / x for z = x^2."""
+    return 2 / pi().sqrt() * series(z, lambda k: Decimal((-1) ** k) / (factorial(k) * (2 * k + 1)))
+
+
+def scaled_erfc(x: Decimal) -> Decimal:
+    """e^(x^2)·(1 - erf x) for positive x, by the series of e^(x^2)·erf x, whose terms are all positive."""
+    total = term = x
+    k = 0
+    while term > Decimal(10) ** -DIGITS:
+        k += 1
+        term = term * 2 * x * x / (2 * k + 1)
+        total += term
+    return (x * x).exp() - 2 / pi().sqrt() * total
+
+
 @dataclass(frozen=True)
 class Fit:
     """A polynomial of ``degree`` for ``function`` on low … high, with the least greatest error times ``weight``.
@@ -98,6 +118,15 @@ FITS: tuple[Fit, ...] = (
         lambda z: z, 64, "(sin(x) / x - 1) / z with z = x^2"),
     Fit("COS", lambda z: series(z, lambda k: Decimal((-1) ** k) / factorial(2 * k + 4)), 5, "0", "0.6169", lambda z: z * z, 64,
         "(cos(x) - 1 + z / 2) / z^2 with z = x^2"),
+    Fit("ATAN", lambda z: (arctangent(z) - 1) / z if z else -1 / Decimal(3), 10, "0", "0.1716", lambda z: z, 64,
+        "(atan(x) / x - 1) / z with z = x^2"),
+    Fit("ASIN", lambda z: (arcsine(z) - 1) / z if z else 1 / Decimal(6), 12, "0", "0.25", lambda z: z, 64,
+        "(asin(x) / x - 1) / z with z = x^2"),
+    Fit("SINH", lambda z: series(z, lambda k: 1 / factorial(2 * k + 3)), 6, "0", "1", lambda z: z, 64,
+        "(sinh(x) / x - 1) / z with z = x^2"),
+    Fit("ERF", erf_ratio, 12, "0", "1", lambda z: Decimal(1), 64, "erf(x) / x with z = x^2"),
+    Fit("ERFCX", lambda u: scaled_erfc(MIDDLE * (1 + u) / (1 - u)), 17, "-0.4286", "0.4118", lambda u: Decimal(1), 64,
+        "e^(x^2)·(1 - erf x) with u = (x - 5/2) / (x + 5/2)"),
     Fit("SIN_F32", lambda z: series(z, lambda k: Decimal((-1) ** (k + 1)) / factorial(2 * k + 3)), 3, "0", "0.6169",
         lambda z: z, 32, "(sin(x) / x - 1) / z with z = x^2"),
     Fit("COS_F32", lambda z: series(z, lambda k: Decimal((-1) ** k) / factorial(2 * k + 4)), 2, "0", "0.6169",

@@ -42,7 +42,7 @@ from ..program import Memory, Store, Temp, Value, Word
 from . import eight_bits
 from .accesses import state_space
 from .casts import cast, convert, ptx_type
-from .double import DOUBLE
+from .double_elementary import SCALAR_DOUBLE
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, NARROW_FORMS, TESTS, WIDE, form_of
 from .recipes import FLOAT8, parse_recipe
 
@@ -437,8 +437,8 @@ class ValueCode:
             return self.k.op(f"abs.s{dt.bits(dtype)}", self.register(e.args[0]))
         if name in INSTRUCTIONS and dtype == "float32":
             return self.recipe(INSTRUCTIONS[name], self.wide(e.args))
-        if e.dtype == "float64" and name in DOUBLE:
-            return self.recipe(DOUBLE[name], self.wide(e.args))
+        if e.dtype == "float64" and name in SCALAR_DOUBLE:
+            return self.recipe(SCALAR_DOUBLE[name], self.wide(e.args))
         if name not in FORMS or not dt.is_float(e.dtype):
             return None
         if e.dtype == "float64":
