@@ -68,6 +68,14 @@ def _log1p(x: Decimal) -> Decimal:
     return (1 + x).ln()
 
 
+def _expm1(x: Decimal) -> Decimal:
+    return x + x * x / 2 + x**3 / 6 if abs(x) < Decimal("1e-15") else _exp(x) - 1
+
+
+def _cbrt(x: Decimal) -> Decimal:
+    return (abs(x).ln() / 3).exp().copy_sign(x) if x else x
+
+
 def _atan(x: Decimal) -> Decimal:
     """The angle, halved until its series converges quickly."""
     t, halvings = abs(x), 0
@@ -143,6 +151,7 @@ FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "sigmoid": lambda x: 1 / (1 + _exp(-x)), "silu": lambda x: x / (1 + _exp(-x)), "pow": _power,
     "atan": _atan, "atan2": _atan2, "asin": _asin, "acos": _acos, "sinh": _sinh, "cosh": lambda x: (_exp(x) + _exp(-x)) / 2,
     "erf": _erf, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+    "expm1": _expm1, "cbrt": _cbrt,
 }  # fmt: skip
 
 

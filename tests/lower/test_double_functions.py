@@ -10,6 +10,7 @@ import pytest
 from tirx_eq.errors import ProofError
 from tirx_eq.ir.accuracy import ACCURACY_DOUBLE, power_accuracy
 from tirx_eq.lower.code import coefficients, minimax, recipes
+from tirx_eq.lower.code.double import DOUBLE
 from tirx_eq.lower.code.double_elementary import SCALAR_DOUBLE
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.ptx.ptxas import assemble, find_tool
@@ -40,6 +41,7 @@ AT_EDGES = {
     "sinh": {np.inf: np.inf, -np.inf: -np.inf, 5e-324: 5e-324},
     "asinh": {np.inf: np.inf, -np.inf: -np.inf, 5e-324: 5e-324}, "acosh": {1.0: 0.0, 0.5: np.nan, np.inf: np.inf, 0.0: np.nan},
     "atanh": {1.0: np.inf, -1.0: -np.inf, 1.5707963267948966: np.nan, 5e-324: 5e-324},
+    "expm1": {np.inf: np.inf, -np.inf: -1.0, 5e-324: 5e-324}, "cbrt": {np.inf: np.inf, -np.inf: -np.inf, 1.0: 1.0, -1.0: -1.0},
     "cosh": {np.inf: np.inf, -np.inf: np.inf, 0.0: 1.0}, "erf": {np.inf: 1.0, -np.inf: -1.0, 22.0: 1.0},
 }  # fmt: skip
 
@@ -48,7 +50,7 @@ def arguments(function: str) -> np.ndarray:
     rng = np.random.default_rng(23)
     half = (COUNT - len(EDGES)) // 2
     near = rng.standard_normal(half) * {"exp": 300.0, "exp2": 400.0, "exp10": 120.0, "erf": 2.5}.get(
-        function, 300.0 if function in ("sinh", "cosh") else 6.0)
+        function, 300.0 if function in ("sinh", "cosh", "expm1") else 6.0)
     near[::4] = 1 + rng.standard_normal(len(near[::4])) * 2.0**-12
     wide = np.exp2(rng.uniform(-60, 29, COUNT - half - len(EDGES))) * rng.choice([-1, 1], COUNT - half - len(EDGES))
     x = np.concatenate([near, wide, EDGES])
@@ -61,6 +63,9 @@ def arguments(function: str) -> np.ndarray:
     if function in ("asin", "acos", "atanh"):
         x[: half // 2] = np.cos(rng.uniform(0, np.pi, half // 2))
         x[half // 2 : half] = 1 - np.exp2(rng.uniform(-53, -1, half - half // 2))
+    if function == "cbrt":
+        x[: half // 2] = np.exp2(rng.uniform(-1074, 1023, half // 2))
+        x[half // 2 : half] = np.rint(x[half // 2 : half] * 50) ** 3
     return np.abs(x) if function in LOGARITHMS else x
 
 
@@ -92,7 +97,7 @@ def test_functions_of_float64(function):
     for at, value in AT_EDGES[function].items():
         np.testing.assert_array_equal(got[x == at], value, err_msg=f"{function}({at})")
     zero = (x == 0) & ~np.signbit(x) if function in LOGARITHMS else x == 0
-    if function in ("sin", "tan", "tanh", "log1p", "atan", "asin", "sinh", "erf", "asinh", "atanh"):
+    if function in ("sin", "tan", "tanh", "log1p", "atan", "asin", "sinh", "erf", "asinh", "atanh", "expm1", "cbrt"):
         np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(x[zero]))
 
 
@@ -233,5 +238,5 @@ def test_every_recipe_assembles():
 
 
 def test_every_function_has_a_promise():
-    assert set(DOUBLE) <= {*ACCURACY_DOUBLE, "pow"}
+    assert set(SCALAR_DOUBLE) <= {*ACCURACY_DOUBLE, "pow", "fmod"}
     assert all(("silu" == f or (f, "float64") in recipes.ROUTINES) for f in DOUBLE)

@@ -321,7 +321,8 @@ def _logistic(x: Array) -> Array:
 #: Functions of one float, in float64.
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin,
+    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "cbrt": np.cbrt,
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "sigmoid": _logistic, "silu": lambda x: x * _logistic(x), "erf": _erf,

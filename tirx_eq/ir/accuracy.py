@@ -41,6 +41,7 @@ ACCURACY: dict[str, Accuracy] = {
     "asin": Accuracy(2.0**-22), "acos": Accuracy(2.0**-22), "atan": Accuracy(2.0**-22), "atan2": Accuracy(2.0**-21, LEAST_F32),
     "sinh": Accuracy(2.0**-20), "cosh": Accuracy(2.0**-20), "hypot": Accuracy(2.0**-22, LEAST_F32),
     "asinh": Accuracy(2.0**-21, 2.0**-21), "acosh": Accuracy(2.0**-21, 2.0**-21), "atanh": Accuracy(2.0**-21, 2.0**-22),
+    "expm1": Accuracy(2.0**-24), "cbrt": Accuracy(2.0**-24),
 }  # fmt: skip
 
 #: The same for float64.  ``sin``, ``cos`` and ``tan`` hold for |x| up to 2^30; ``pow`` is :func:`power_accuracy`.
@@ -55,7 +56,7 @@ ACCURACY_DOUBLE: dict[str, Accuracy] = {
     "hypot": Accuracy(2.0**-51, LEAST), "asin": Accuracy(2.0**-51), "acos": Accuracy(2.0**-51), "atan": Accuracy(2.0**-51),
     "atan2": Accuracy(2.0**-51, LEAST), "sinh": Accuracy(2.0**-51), "cosh": Accuracy(2.0**-51),
     "erf": Accuracy(2.0**-51, LEAST), "asinh": Accuracy(2.0**-50), "acosh": Accuracy(2.0**-50),
-    "atanh": Accuracy(2.0**-50, LEAST),
+    "atanh": Accuracy(2.0**-50, LEAST), "expm1": Accuracy(2.0**-51, LEAST), "cbrt": Accuracy(2.0**-52),
 }  # fmt: skip
 
 #: Half the distance from 1 to the next number, by dtype; the smallest error of a rounding near zero.

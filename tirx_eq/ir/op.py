@@ -82,7 +82,7 @@ GEMM_ASYNC_SCALED = TilePrimitive("gemm_async", ("C",), ("A", "B", "SFA", "SFB")
 _SCALAR_OPS = (
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "if_then_else",
     "address_of", "likely", "assume", "reinterpret", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p",
-    "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "abs", "fabs", "floor", "ceil", "round",
+    "expm1", "cbrt", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "abs", "fabs", "floor", "ceil", "round",
     "trunc", "nearbyint", "pow", "power", "fmod", "popcount", "clz", "fma", "isnan", "isinf", "isfinite",
     "min_value", "max_value", "infinity", "ret", "call_extern", "call_pure_extern", "tvm_access_ptr",
     "tvm_storage_sync", "tvm_stack_alloca", "vectorlow", "vectorhigh", "vectorcombine", "large_uint_imm",

@@ -7,8 +7,8 @@ The script namespace offers these names, and the printer writes them.
 from __future__ import annotations
 
 _SAME = (
-    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
-    "asin", "acos", "atan", "asinh", "acosh", "atanh", "tanh", "sigmoid", "erf", "popcount", "fabs", "floor", "ceil",
+    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "cbrt", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh",
+    "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "tanh", "sigmoid", "erf", "popcount", "fabs", "floor", "ceil",
     "round", "trunc", "nearbyint",
 )  # fmt: skip
 

@@ -86,7 +86,7 @@ def _exp10() -> str:
     )
 
 
-def _mantissa(argument: str) -> str:
+def mantissa(argument: str) -> str:
     """k and m with argument = m · 2^k, sqrt(1/2) <= m < sqrt(2), for positive arguments, subnormal ones too."""
     return (
         f"setp.lt.f64 small:pred {argument} {LEAST_NORMAL!r}; mul.rn.f64 y1 {argument} {SCALE_UP!r}; "
@@ -107,7 +107,7 @@ _ATANH = (
 def _logarithm(argument: str, unit: Sequence[float], factor: Sequence[float]) -> str:
     """big and rest: the logarithm of a positive number as a sum; ``unit`` is that of 2, ``factor`` twice that of e."""
     return (
-        f"{_mantissa(argument)}; {_ATANH}; mul.rn.f64 t s {factor[0]!r}; neg.f64 tn t; fma.rn.f64 t1 s {factor[0]!r} tn; "
+        f"{mantissa(argument)}; {_ATANH}; mul.rn.f64 t s {factor[0]!r}; neg.f64 tn t; fma.rn.f64 t1 s {factor[0]!r} tn; "
         f"fma.rn.f64 t2 s {factor[1]!r} t1; fma.rn.f64 t3 w {factor[0]!r} t2; mul.rn.f64 whole k {unit[0]!r}; "
         "add.rn.f64 big whole t; sub.rn.f64 part big whole; sub.rn.f64 lost t part; add.rn.f64 less t3 lost; "
         f"fma.rn.f64 rest k {unit[1]!r} less"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from .coefficients import ASIN, ATAN, ERF, ERFCX, HALF_PI, LN2, SINH
-from .double import DOUBLE, LEAST_NORMAL, LOG1P, LOG2_E, SCALE_UP, exp_reduced, horner, power_of_two, scaled
+from .double import DOUBLE, LEAST_NORMAL, LOG1P, LOG2_E, SCALE_UP, exp_reduced, horner, mantissa, power_of_two, scaled
 
 _HALF = (HALF_PI[0], HALF_PI[1])
 _WHOLE = (2 * HALF_PI[0], 2 * HALF_PI[1])
@@ -95,6 +95,25 @@ _ATANH = (
     "abs.f64 ma a; sub.rn.f64 left1 1.0 ma; add.rn.f64 twice ma ma; div.rn.f64 w2 twice left1; "
     f"{_log1p_of('w2', 'l1')}; mul.rn.f64 v1 l1 0.5; copysign.f64 v2 a v1; setp.gt.f64 out:pred ma 1.0; selp.f64 d nan v2 out"
 )
+#: e^a - 1 = 2^k·(e^r - 1) + (2^k - 1), both halved so that 2^k is a number wherever the sum is.
+_EXPM1 = (
+    f"max.f64 x0 a -60.0; min.f64 x x0 710.0; {exp_reduced('x', LOG2_E, LN2)}; mul.rn.f64 r2 r r; fma.rn.f64 e q r2 r; "
+    f"cvt.rni.s32.f64 n:b32 k; sub.s32 n1:b32 n 1; {power_of_two('n1', 'g')}; sub.rn.f64 h g 0.5; fma.rn.f64 t g e h; "
+    "add.rn.f64 o t t; abs.f64 ma a; setp.lt.f64 small:pred ma 5.551115123125783e-17; selp.f64 o1 a o small; "
+    "setp.nan.f64 broken:pred a a; selp.f64 d a o1 broken"
+)
+#: The root of the mantissa, brought to 2^-1.5 … 2^1.5 so that three divides the exponent: to 21 bits by logarithm and power,
+#: then two steps of Newton's, the last from the exact remainder.
+_CBRT = (
+    f"abs.f64 ma a; {mantissa('ma')}; mul.rn.f64 k3 k {1 / 3!r}; cvt.rni.f64.f64 j k3; fma.rn.f64 left j -3.0 k; "
+    f"cvt.rni.s32.f64 nl:b32 left; {power_of_two('nl', 'f')}; mul.rn.f64 w m f; cvt.rn.f32.f64 s0:f32 w; "
+    "lg2.approx.f32 s1:f32 s0; mul.rn.f32 s2:f32 s1 0.3333333432674408; ex2.approx.ftz.f32 s3:f32 s2; cvt.f64.f32 y0 s3; "
+    "mul.rn.f64 t y0 y0; neg.f64 tn t; fma.rn.f64 r tn y0 w; mul.rn.f64 t3 t 3.0; div.rn.f64 c r t3; add.rn.f64 y1 y0 c; "
+    "mul.rn.f64 v y1 y1; neg.f64 vn v; fma.rn.f64 low y1 y1 vn; fma.rn.f64 q vn y1 w; neg.f64 ln low; fma.rn.f64 q1 ln y1 q; "
+    f"div.rn.f64 c1 q1 t3; add.rn.f64 y2 y1 c1; cvt.rni.s32.f64 nj:b32 j; {power_of_two('nj', 'g')}; mul.rn.f64 o y2 g; "
+    "copysign.f64 o1 a o; setp.eq.f64 zero:pred a 0.0; selp.f64 o2 a o1 zero; setp.geu.f64 top1:pred ma inf; "
+    "selp.f64 d a o2 top1"
+)
 #: Bits of the quotient that one step of fmod takes off; exponents differ by 2098 at most.
 STEP, STEPS = 49, 42
 
@@ -141,5 +160,8 @@ def _fmod() -> str:
 #: Function -> recipe in float64; those of tile primitives are in :data:`~.double.DOUBLE`.
 SCALAR_DOUBLE: dict[str, str] = {
     **DOUBLE, "atan": _ATAN, "atan2": _ATAN2, "asin": _ASIN, "acos": _ACOS, "sinh": _SINH, "cosh": _COSH, "erf": _ERF,
-    "asinh": _ASINH, "acosh": _ACOSH, "atanh": _ATANH, "fmod": _fmod(),
+    "asinh": _ASINH, "acosh": _ACOSH, "atanh": _ATANH, "expm1": _EXPM1, "cbrt": _CBRT,
+    "fmod": _fmod(),
 }  # fmt: skip
+#: Functions that narrower floats have by way of float64 only.
+DOUBLE_ONLY = frozenset(("expm1", "cbrt"))

@@ -42,7 +42,7 @@ from ..program import Memory, Store, Temp, Value, Word
 from . import eight_bits
 from .accesses import state_space
 from .casts import cast, convert, ptx_type
-from .double_elementary import SCALAR_DOUBLE
+from .double_elementary import DOUBLE_ONLY, SCALAR_DOUBLE
 from .functions import ALIASES, COUNTS, FORMS, INSTRUCTIONS, NARROW_FORMS, TESTS, WIDE, form_of
 from .recipes import FLOAT8, parse_recipe
 
@@ -439,6 +439,10 @@ class ValueCode:
             return self.recipe(INSTRUCTIONS[name], self.wide(e.args))
         if e.dtype == "float64" and name in SCALAR_DOUBLE:
             return self.recipe(SCALAR_DOUBLE[name], self.wide(e.args))
+        if name in DOUBLE_ONLY and dt.is_float(e.dtype):  # by way of float64
+            wide = [self.k.op("cvt.f64.f32", a) for a in self.wide(e.args)]
+            found = self.k.op("cvt.rn.f32.f64", self.recipe(SCALAR_DOUBLE[name], wide, "f64"))
+            return found if e.dtype == "float32" else convert(self, found, "float32", e.dtype)
         if name not in FORMS or not dt.is_float(e.dtype):
             return None
         if e.dtype == "float64":
