@@ -57,6 +57,14 @@ def test_loops_in_loops_are_not_walked_for_what_they_do_not_mention(monkeypatch)
     assert counting - alone <= plain
 
 
+def test_bounds_that_tighten_by_one_each_round_are_taken_as_they_are(monkeypatch):
+    """From the range of 32 bits downwards: some 2^31 rounds would end it."""
+    ring = "x: Tx.uint32 = 0\nwhile A[0] != 0:\n    x = x + {}\n    if x >= {}:\n        x = x - {}\nC[t] = Tx.int32(x)"
+    for step, depth in ((1, 3), (2, 3)):
+        text = ring.format(*(f"Tx.uint32({n})" for n in (step, depth, depth)))
+        assert rounds_of(text, monkeypatch) < 30
+
+
 def test_steps_come_from_what_a_value_is_made_of():
     """Through other scalars, and from conditions on any of them; not from places in memory."""
     func = build("x: Tx.int32 = 0\ny: Tx.int32 = 0\nfor k in Tx.serial(40):\n    x = x + y\n    if y == 100:\n"

@@ -56,6 +56,8 @@ from .widening import Steps
 
 #: rounds of a loop whose growing bounds are taken as they come, before they jump to constants of the program
 PATIENCE = 2
+#: rounds that only tighten bounds, before they are taken as they are: one that begins at 2^32 may lose one in each
+SETTLING = 8
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Fact:
     def join(self, other: Fact) -> Fact:
         """What holds of a value that is one or the other for all threads."""
         return Fact(min(self.low, other.low), max(self.high, other.high), meet(self.classes, other.classes))
+
+    def within(self, other: Fact) -> bool:
+        """Whether whatever this holds of, ``other`` holds of."""
+        return other.low <= self.low and self.high <= other.high and meet(self.classes, other.classes) == other.classes
 
 
 Facts = dict[Var, Fact]
@@ -415,8 +421,8 @@ class Scalars:
 
     def _fixed_point(self, s: For | While, entry: Facts, active: Active) -> tuple[Facts, Facts | None]:
         """Facts at the head of a loop, and after it, from those with which it is entered."""
-        head, rounds = entry, 0
-        while True:
+        head, rounds, settling = entry, 0, 0
+        while settling < SETTLING:
             again = self._round(s, head, active)[0]
             wider = head if again is None else _join([entry, again])
             assert wider is not None
@@ -425,6 +431,7 @@ class Scalars:
             rounds += 1
             if wider == head:
                 break
+            settling += wider.keys() == head.keys() and all(f.within(head[k]) for k, f in wider.items())
             head = wider
         for _ in range(2):
             again = self._round(s, head, active)[0]
