@@ -163,6 +163,14 @@ MEMORY: list[Case] = [
     ("st", "A:float32:64 B:float32:64",
      HEAD + 'if t < 16:\n    L = Tx.alloc_local([4], "float32")\n    for i in Tx.unroll(4):\n        L[i] = A[4 * t + i]\n'
      '    Tx.ptx.st(B.ptr_to([4 * t]), src=L.ptr_to([0]), space="global", vec="v4", ptx_type="f32")', lambda a: a),
+    ("ld_mmio", "A:uint32:64 B:uint32:64",
+     HEAD + 'B[t] = Tx.ptx.ld_mmio(A.ptr_to([63 - t]), "uint32", "u32", sem="relaxed")', lambda a: a[::-1]),
+    ("ld_mmio", "A:uint32:64 B:uint32:64",
+     HEAD + 'L = Tx.alloc_local([1], "uint32")\nTx.ptx.ld_mmio(A.ptr_to([63 - t]), "uint32", "u32", dst=L.ptr_to([0]))\nB[t] = L[0]',
+     lambda a: a[::-1]),
+    ("st_mmio", "A:uint32:64 B:uint32:64", HEAD + 'Tx.ptx.st_mmio(B.ptr_to([63 - t]), A[t], ptx_type="u32")', lambda a: a[::-1]),
+    ("prefetch", "A:uint32:64 B:uint32:64",
+     HEAD + 'Tx.call_intrin("void", "tirx.prefetch", A.ptr_to([t]), 0, 3, 1)\nB[t] = A[t]', lambda a: a),
     ("st_bulk", "A:uint32:64 B:uint32:64",
      HEAD + 'S = Tx.alloc_shared([64], "uint32")\nS[t] = A[t]\nTx.cuda.cta_sync()\nif t == 0:\n'
      "    Tx.ptx.st_bulk(S.ptr_to([32]), 128)\nTx.ptx.fence.proxy_async(\"shared::cta\")\nTx.cuda.cta_sync()\nB[t] = S[t]",

@@ -162,6 +162,15 @@ def _load(m: Machine, e: Call, threads: Array) -> Array | None:
     return None
 
 
+def _load_device(m: Machine, e: Call, threads: Array) -> Array | None:
+    """``ptx.ld_mmio``: what is there, as any other load."""
+    if e.dtype != "void":
+        return read_at(m, pointer(m, e.args[0], threads), e.dtype, threads)
+    dtype = PTX_TYPES[text(e.args[-2])]
+    write_at(m, pointer(m, e.args[0], threads), read_at(m, pointer(m, e.args[1], threads), dtype, threads), dtype)
+    return None
+
+
 def _store(m: Machine, e: Call, threads: Array) -> None:
     """``ptx.st*``: values one after the other, or (``src=``) from where a pointer points to."""
     given = named_operands(e)
@@ -175,7 +184,7 @@ def _store(m: Machine, e: Call, threads: Array) -> None:
         count = int(text(given.get("vec", ""))[1:] or 1)
         stored = [read_at(m, source.moved(k * size), dtype, threads) for k in range(count)]
     else:
-        stored = [_register(evaluate(m, v, threads), v.dtype, dtype) for v in given["values"]]
+        stored = [_register(evaluate(m, v, threads), v.dtype, dtype) for v in given.get("values", (given.get("value"),))]
     for k, value in enumerate(stored):
         write_at(m, target.moved(k * size), value, dtype)
 
@@ -218,6 +227,7 @@ VALUES: dict[str, Handler] = {
     "tirx.address_of": _address_of, "tirx.buffer_data": _buffer_data, "tirx.ptr_byte_offset": _moved,
     "tirx.handle_add_byte_offset": _moved, "tirx.ptx.mapa": _mapa, "tirx.ptx.atom_scalar": _atomic_scalar,
     **{f"tirx.ptx.{n}": _load for n in ("ld", "ld_acquire", "ld_relaxed", "ld_volatile", "ld_global_nc")},
+    "tirx.ptx.ld_mmio": _load_device,
     "tirx.cuda.atomic_add": _atomic(_ATOMICS["add"]),
     "tirx.cuda.atomic_cas": _compare_and_swap, "tirx.cuda.get_tmem_addr": _tmem_address,
     "tirx.cuda.cvta_generic_to_shared": _shared_number, "tirx.cuda.smem_addr_from_uint64": _shared_number,
@@ -227,7 +237,7 @@ VALUES: dict[str, Handler] = {
 
 EFFECTS: dict[str, Handler] = {
     "tirx.ptx.st": _store, "tirx.ptx.st_relaxed": _store, "tirx.ptx.st_release": _store,
-    "tirx.ptx.st_volatile": _store, "tirx.ptx.red_scalar": _red_scalar,
+    "tirx.ptx.st_volatile": _store, "tirx.ptx.st_mmio": _store, "tirx.ptx.red_scalar": _red_scalar,
     **{f"tirx.ptx.{n}_f32": _to_address(f, k, "float32")
        for n, f, k in (("add", add, 2), ("sub", subtract, 2), ("mul", multiply, 2), ("fma", fma32, 3))},
 }  # fmt: skip

@@ -209,7 +209,7 @@ NO_EFFECT = frozenset(
     f"tirx.{n}" for n in (
         "ptx.fence", "ptx.fence_proxy_async", "ptx.fence_mbarrier_init", "ptx.griddepcontrol_wait",
         "ptx.griddepcontrol_launch_dependents", "ptx.setmaxnreg", "ptx.cp_async_commit_group",
-        "ptx.cp_async_wait_group",
+        "ptx.cp_async_wait_group", "prefetch",
         "ptx.cp_async_bulk_commit_group", "ptx.cp_async_bulk_wait_group", "ptx.prefetch_tensormap",
         "ptx.tcgen05_relinquish_alloc_permit", "ptx.tcgen05_fence_before_thread_sync",
         "ptx.tcgen05_fence_after_thread_sync", "ptx.tcgen05_wait_ld", "ptx.tcgen05_wait_st", "ptx.wgmma_fence",

@@ -62,6 +62,14 @@ def _acquired(given: Arguments) -> Arguments:
     return {"bits": dt.bits(given["res"].dtype)}
 
 
+def _level(given: Arguments) -> dict[str, Any]:
+    """The cache of a hint: LLVM's locality 3 keeps the line in all levels; instructions are nobody's to fetch."""
+    if constant(given["cache_type"]) != 1:
+        raise LoweringError("a prefetch of instructions: PTX has it for data")
+    return {"level": 1 if constant(given["locality"]) == 3 else 2}
+
+
+_DEVICE_LOAD, _DEVICE_STORE = (f"{verb}.mmio.relaxed.sys.global.{{ptx_type}}" for verb in ("ld", "st"))
 _LDG = {"int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16", "float16": "b16", "bfloat16": "b16", "int32": "s32",
         "uint32": "u32", "float32": "f32", "int64": "s64", "uint64": "u64", "float64": "f64"}  # fmt: skip
 
@@ -88,6 +96,17 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
     "tirx.ptx.st_relaxed": _store("st.relaxed.{scope}{.space}" + _STORED),
     "tirx.ptx.st_release": _store("st.release.{scope}{.space}" + _STORED),
     "tirx.ptx.st_volatile": _store("st.volatile{.space}{.vec}.{ptx_type}", policy=False),
+    # Those that order other accesses are of PTX 9.3: a fence and the relaxed one are as good.
+    "tirx.ptx.ld_mmio": (
+        Template(f"{_DEVICE_LOAD} *dst [addr]; fence.acq_rel.sys", "result=void sem=acquire"),
+        Template(f"{_DEVICE_LOAD} *dst [addr]", "result=void"),
+        Template(f"{_DEVICE_LOAD} %d [addr]; fence.acq_rel.sys", "sem=acquire"), Template(f"{_DEVICE_LOAD} %d [addr]"),
+    ),
+    "tirx.ptx.st_mmio": (
+        Template(f"fence.acq_rel.sys; {_DEVICE_STORE} [address] value", "sem=release"),
+        Template(f"{_DEVICE_STORE} [address] value"),
+    ),
+    "tirx.prefetch": (Template("prefetch.global.L{level} [address]", derive=_level),),
     "tirx.ptx.st_bulk": (Template("mov.b32 %a &ptr; mov.b64 %n num_bytes; st.bulk{.weak}{.space} [%a] %n 0"),),
     "tirx.cuda.cvta_generic_to_shared": (Template("mov.b32 %d &ptr"),),
     "tirx.cuda.smem_addr_from_uint64": (Template("mov.b32 %d &cluster_addr"),),

@@ -48,6 +48,9 @@ def vector_bits(bound: Bound) -> str | None:
 
 
 _VEC = "V=v{2,4}?"
+#: Accesses to registers of devices; ordered ones since PTX 9.3.
+_MMIO = (Need("sem", ("acquire", "release"), "", (9, 3)),)
+_LOADED_ONE = Operand("d", "value", "$T", dst=True, anyimm=False, wide=True)
 _LOADED = Operand("d", "value", "$T", dst=True, count="$V", anyimm=False, wide=True, sink=True)
 _STORED = Operand("b", "value", "$T", count="$V", wide=True)
 
@@ -66,6 +69,8 @@ def _loads() -> list[Instruction]:
         instruction("ld", f"sem={{relaxed,acquire}} {_SCOPE} ss={{global,{SHARED}}}? ev={_EVICT}? {HINT} {_PREFETCH} "
                     f"{_VEC} {_SCALARS}", _LOADED, addr("a", "$ss"), POLICY, section=_SEC,
                     needs=SPACE_NEEDS + SCOPE_NEEDS, checks=(vector_bits, global_only)),
+        instruction("ld", f"mmio sem={{relaxed,acquire}} sys ss=global? {_SCALARS}", _LOADED_ONE, addr("a", "$ss"),
+                    section=_SEC, ptx=(8, 2), needs=_MMIO),
         instruction("ld", f"ss=global cop={{ca,cg,cs}}? nc {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
                     _LOADED, addr("a", "$ss"), POLICY, section=_SEC, ptx=(7, 4), checks=(vector_bits,)),
         instruction("ld", f"ss=global nc ev={_EVICT} {HINT} {_PREFETCH} {_VEC} {_SCALARS}",
@@ -100,6 +105,8 @@ def _stores() -> list[Instruction]:
         instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{SHARED}}}? ev={_EVICT}? {HINT} {_VEC} "
                     f"{_SCALARS}", addr("a", "$ss"), _STORED, POLICY, section=_SEC, needs=SPACE_NEEDS + SCOPE_NEEDS,
                     checks=(vector_bits, global_only)),
+        instruction("st", f"mmio sem={{relaxed,release}} sys ss=global? {_SCALARS}", addr("a", "$ss"), src("b", "$T"),
+                    section=_SEC, ptx=(8, 2), needs=_MMIO),
         *(
             instruction("st", f"{order} ss=global l1={_EVICT}? l2={_EVICT_L2}? {HINT} {shape}", addr("a", "$ss"),
                         _STORED, POLICY, section=_SEC, feature="sm_100", ptx=(8, 8), needs=SCOPE_NEEDS)
