@@ -142,12 +142,12 @@ def test_twice_a_ctas_rows():
 def test_a_wrong_rank_is_noticed(monkeypatch):
     from tirx_eq.lower import cta_exchange
 
-    right = cta_exchange._rank
-    monkeypatch.setattr(cta_exchange, "_rank", lambda s, blocks, launch: 1 - right(s, blocks, launch))
+    right = cta_exchange.rank_with
+    monkeypatch.setattr(cta_exchange, "rank_with", lambda s, blocks, launch: 1 - right(s, blocks, launch))
     func, given = built([*GATHERED["computed"], "Tx.cta.copy(D[i * 64 : i * 64 + 64, :], q[32:96, :])"], "two")
     with pytest.raises(NoCandidate, match="other CTAs have"):  # no exchange is made of it
         compile_function(func)
-    monkeypatch.setattr(cta_exchange, "_has_them", lambda *_: True)
+    monkeypatch.setattr(cta_exchange, "has_them", lambda *_: True)
     with pytest.raises(AssertionError):
         run(func, given, ["late"])
 
@@ -157,9 +157,36 @@ def test_a_missing_barrier_is_noticed(monkeypatch):
     from tirx_eq.ir import Evaluate, call
     from tirx_eq.lower import cta_exchange
 
-    monkeypatch.setattr(cta_exchange._Call, "_sync", lambda self: Evaluate(call("tirx.cuda.cta_sync", "void")))
+    monkeypatch.setattr(cta_exchange.ClusterCall, "sync", lambda self: Evaluate(call("tirx.cuda.cta_sync", "void")))
     func, given = built(lines_of(REDUCTIONS["registers to every CTA's"], "two"), "two")
     made = compile_function(func)
     wanted = interpret(func, *given)["D"]
     results = [made.simulate(*given, policy=policy, seed=seed) for policy in ("late", "early", "random") for seed in range(3)]
     assert any(r.faults or not np.array_equal(r.arrays["D"], wanted) for r in results)
+
+
+#: A's columns and B's rows, or A's alone, are spread over the CTAs.
+PRODUCTS = {
+    "in shared memory": ["Tx.cluster.copy(k[:, :], A[0:64, :])", "Tx.cluster.copy(m[:, :], W[:, :])", SYNC,
+                         "Tx.cluster.gemm(o[:, :], k[:, :], m[:, :], C[0:64, :], beta=1)"],
+    "in registers": ["Tx.cluster.copy(l[:, :], A[0:64, :])", "Tx.cluster.gemm(o[:, :], l[:, :], W[:, :], o[:, :])"],
+    "to global memory": ["Tx.cluster.copy(k[:, :], A[0:64, :])", SYNC,
+                         "Tx.cluster.gemm(D[64:128, :], k[:, :], W[:, :], C[0:64, :], alpha=2.0, beta=3.0)",
+                         "Tx.cta.fill(o[:, :], 1.0)"],
+    "both parts": ["Tx.cluster.copy(k[:, :], A[0:64, :])", "Tx.cluster.copy(n[:, :], W[:, :])", SYNC,
+                   "Tx.cluster.gemm(o[:, :], k[:, :], n[:, :], C[0:64, :], beta=2)"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_whose_depth_is_spread(name):
+    lines = ["k = Tx.alloc_shared((64, 8), 'float32', layout=TileLayout(S[(64, 2, 4):(4, 1 @ cbx, 1)]))",
+             "n = Tx.alloc_shared((8, 8), 'float32', layout=TileLayout(S[(2, 4, 8):(1 @ cbx, 8, 1)]))",
+             "l = a0.view(64, 8, layout=TileLayout(S[(64, 2, 4):(1 @ tx, 1 @ cbx, 1)]))",
+             "o = d0.view(64, 8, layout=TileLayout(S[(64, 8):(1 @ tx, 1)]))", *PRODUCTS[name],
+             "if i == 1:", "    Tx.copy(D[t, :], d0[:])"]  # fmt: skip
+    func, given = built(lines, "two")
+    a, w, c = given[0][:64], given[3], given[2][:64]
+    run(func, given)
+    if name == "both parts":
+        np.testing.assert_array_equal(interpret(func, *given)["D"][:64], a @ w + 2 * c)

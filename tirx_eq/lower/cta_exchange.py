@@ -63,7 +63,7 @@ class Exchange:
         """The statements of a CTA for a call that needs other CTAs' parts; None if these can't be had."""
         regions = {n: a for n, a in zip(value.signature.operands, value.args) if isinstance(a, BufferRegion)}
         kind = FAMILIES.get(value.op.short_name, value.op.short_name)
-        if kind not in ("map", "copy", "reduce") or value.config.keys() - {"vec_len"} or len(value.signature.outputs) != 1:
+        if kind not in ("map", "copy", "reduce", "gemm") or value.config.keys() - {"vec_len"}:
             return None
         if any(self.remote(r.buffer) for r in regions.values()):
             return None
@@ -82,7 +82,11 @@ class Exchange:
             if isinstance(found, str):
                 return None
             held[n] = found
-        made = _Call(self, value, regions, held, iteration)
+        made = ClusterCall(self, value, regions, held, iteration)
+        if kind == "gemm":
+            from .cta_products import multiplied  # which is made of these
+
+            return multiplied(made)
         return made.reduced() if kind == "reduce" else made.gathered()
 
     def shared(self, what: str, dtype: str, shape: Sequence[int]) -> Buffer:
@@ -103,7 +107,7 @@ class Exchange:
 
 
 @dataclass
-class _Call:
+class ClusterCall:
     """One call: its regions and what of them is held by CTAs."""
 
     x: Exchange
@@ -200,13 +204,13 @@ class _Call:
                 continue
             held = self.x.shared(f"of_{h.spread.buffer.name}", h.region.dtype, h.region.const_extents() or ())
             sources[n] = held.full_region()
-            put = _cta(self.value, "copy", (sources[n], h.region))
+            put = cta_scope_call(self.value, "copy", (sources[n], h.region))
             guard = conjunction(h.conditions)
             before += [AllocBuffer(held), put if guard is None else IfThenElse(guard, put)]
-        wait = [self._sync()] if before else []
+        wait = [self.sync()] if before else []
         return [*before, *wait], sources, wait
 
-    def _sync(self) -> Stmt:
+    def sync(self) -> Stmt:
         return Evaluate(call("tirx.cuda.cluster_sync", "void"), span=self.value.span)
 
     def _piece_elsewhere(
@@ -227,8 +231,8 @@ class _Call:
             if cut is not None:
                 inside = inside % cut.size if d in dims else at[along]
             ranges[d] = Range(source.region[d].min + inside, const(piece[along]))
-        rank = _rank(h.spread, blocks, self.x.launch)
-        if not _has_them(h, blocks, rank, guard, self.x.launch):
+        rank = rank_with(h.spread, blocks, self.x.launch)
+        if not has_them(h, blocks, rank, guard, self.x.launch):
             return None
         declared, view = self.x.seen(source.buffer, rank)
         return BufferRegion(view, tuple(ranges), span=source.span), declared
@@ -296,37 +300,48 @@ class _Call:
         count = prod(met.values())
         every = self.x.shared("all_results", dtype, (count, *part))
         op = _operation(self.value)
-        partly: Stmt = _cta(self.value, op, (mine.full_region(), src.region, self.value.operand("axes"), const(False)))
+        args = (mine.full_region(), src.region, self.value.operand("axes"), const(False))
+        partly: Stmt = cta_scope_call(self.value, op, args)
         has = conjunction(src.conditions)
         if has is not None:
             partly = IfThenElse(has, partly)
-        steps: list[Stmt] = [AllocBuffer(mine), AllocBuffer(every), partly, self._sync()]
-        for k, blocks in enumerate(product(*map(range, met.values()))):
-            chosen = {d: const(block + src.first[d]) for d, block in zip(met, blocks)}
-            rank = _rank(src.spread, chosen, launch)
-            if not _has_them(src, chosen, rank, guard, launch):
-                return None
-            declared, view = self.x.seen(mine, rank)
-            to = BufferRegion(every, (Range(const(k), const(1)), *every.full_region().region[1:]))
-            steps += [*declared, _cta(self.value, "copy", (to, view.full_region()))]
-        steps.append(self._sync())
+        collected = self.collected(src, met, mine, every, guard)
+        if collected is None:
+            return None
+        steps: list[Stmt] = [AllocBuffer(mine), AllocBuffer(every), partly, *collected]
         ranges = [Range(const(0), const(count))]
         for d, e in enumerate(part):
             low, size = own.get(d, (const(0), e))
             ranges.append(Range(low, const(size)))
-        into = dst.region if dst is not None else self._stored(kept)
+        into = dst.region if dst is not None else self.stored(kept)
         last = replace(
             self.value, args=(into, BufferRegion(every, tuple(ranges)), const(0), *self.value.args[3:]),
             scope=ExecScope("cta"), span=self.value.span,
         )  # fmt: skip
         return [*steps, last if guard is None else IfThenElse(guard, last)]
 
-    def _stored(self, kept: dict[int, Any]) -> BufferRegion:
+    def collected(
+        self, source: CtaHeld, met: dict[int, int], mine: Buffer, every: Buffer, guard: Expr | None
+    ) -> list[Stmt] | None:
+        """Statements that bring to ``every`` the results ``mine`` of all CTAs that have blocks of some dimensions of a source
+        (``met``: how many); None if the CTAs that work (``guard``) don't all find them."""
+        steps: list[Stmt] = [self.sync()]
+        for k, blocks in enumerate(product(*map(range, met.values()))):
+            chosen = {d: const(block + source.first[d]) for d, block in zip(met, blocks)}
+            rank = rank_with(source.spread, chosen, self.x.launch)
+            if not has_them(source, chosen, rank, guard, self.x.launch):
+                return None
+            declared, view = self.x.seen(mine, rank)
+            to = BufferRegion(every, (Range(const(k), const(1)), *every.full_region().region[1:]))
+            steps += [*declared, cta_scope_call(self.value, "copy", (to, view.full_region()))]
+        return [*steps, self.sync()]
+
+    def stored(self, kept: dict[int, Any]) -> BufferRegion:
         """The part of a result in global memory that a CTA makes."""
-        r = self.regions["dst"]
+        r = self.regions[self.dst]
         ranges = [
             Range(p.min + kept[a].number * kept[a].size, const(kept[a].size)) if a in kept else p
-            for p, a in zip(r.region, self.iteration.axes["dst"])
+            for p, a in zip(r.region, self.iteration.axes[self.dst])
         ]
         return BufferRegion(r.buffer, tuple(ranges), span=r.span)
 
@@ -339,11 +354,11 @@ def _operation(value: TilePrimitiveCall) -> str:
     return op.short_name if isinstance(op, Op) else str(op)
 
 
-def _cta(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimitiveCall:
+def cta_scope_call(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimitiveCall:
     return TilePrimitiveCall(Op.get(TILE_PREFIX + op), args, scope=ExecScope("cta"), span=value.span)
 
 
-def _has_them(h: CtaHeld, blocks: dict[int, Expr], rank: Expr, guard: Expr | None, launch: Launch) -> bool:
+def has_them(h: CtaHeld, blocks: dict[int, Expr], rank: Expr, guard: Expr | None, launch: Launch) -> bool:
     """Whether in every CTA that works the rank is that of a CTA which has the given blocks, and otherwise what this one has."""
     ctas = cta_points(launch)
     for cta in ctas:
@@ -359,7 +374,7 @@ def _has_them(h: CtaHeld, blocks: dict[int, Expr], rank: Expr, guard: Expr | Non
     return True
 
 
-def _rank(s: CtaSpread, blocks: dict[int, Expr], launch: Launch) -> Expr:
+def rank_with(s: CtaSpread, blocks: dict[int, Expr], launch: Launch) -> Expr:
     """The rank of the CTA that has the given blocks of some dimensions, and otherwise what this CTA has."""
     total: Expr = const(0)
     size = 1
