@@ -57,6 +57,23 @@ def test_rows_over_one_axis_reduced_over_the_other():
     run(*built(lines, "two by two"))
 
 
+BROUGHT = {
+    "to every CTA": ("two", ["y = Tx.alloc_shared((128, 1), 'float32')", "Tx.cluster.sum(y[:, :], a[:, :])", SYNC,
+                             "Tx.cta.copy(E[i * 64 : i * 64 + 64, :], y[32:96, :])"]),
+    "to other CTAs": ("four", ["y = e0.view(256, 1, layout=TileLayout(S[(2, 2, 64):(1 @ cbx, 2 @ cbx, 1 @ tx)]))",
+                               "Tx.cluster.max(y[:, :], a[:, :])", "Tx.cluster.copy(E[:, :], y[:, :])"]),
+    "accumulated": ("two", ["y = Tx.alloc_shared((128, 1), 'float32')", "Tx.cluster.copy(y[:, :], E[:, :])", SYNC,
+                            "Tx.cluster.sum(y[:, :], a[:, :], accum=True)", SYNC,
+                            "Tx.cta.copy(E[i * 64 : i * 64 + 64, :], y[i * 64 : i * 64 + 64, :])"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+def test_results_of_rows_that_other_ctas_get(name):
+    cluster, lines = BROUGHT[name]
+    run(*built([IN_REGISTERS, *lines], cluster))
+
+
 def test_results_of_all_ctas_dealt_out_to_them():
     """Rows are spread over the CTAs before, columns afterwards."""
     lines = [IN_REGISTERS, "o = Tx.alloc_local((4,), 'float32')",

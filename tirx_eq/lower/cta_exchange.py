@@ -40,6 +40,7 @@ from ..ir import (
 from ..ir.arith import binary
 from ..ir.op import TILE_PREFIX
 from ..ir.stmt import seq
+from ..layout import TileLayout
 from .operations import FAMILIES
 from .sharing.cta_parts import CtaHeld, conjunction, cta_held, is_per_cta, varies, writers
 from .sharing.cta_spread import AXES, CtaSpread, at_cta, cta_points
@@ -87,7 +88,7 @@ class Exchange:
             from .cta_products import multiplied  # which is made of these
 
             return multiplied(made)
-        return made.reduced() if kind == "reduce" else made.gathered()
+        return (made.reduced() or made.brought()) if kind == "reduce" else made.gathered()
 
     def shared(self, what: str, dtype: str, shape: Sequence[int]) -> Buffer:
         """A buffer in shared memory."""
@@ -320,6 +321,36 @@ class ClusterCall:
         )  # fmt: skip
         return [*steps, last if guard is None else IfThenElse(guard, last)]
 
+    def brought(self) -> list[Stmt] | None:
+        """Calls of the cluster: the reduction into shared memory that has the rows where the source has them, and what brings
+        its results to the destination."""
+        src = self.held.get("src")
+        if src is None or "dst" not in self.held:
+            return None
+        extents = self.regions["dst"].const_extents() or ()
+        axes = self.iteration.axes
+        kept = [src.cuts.get(a) if a is not None and a not in self.iteration.summed else None for a in axes["dst"]]
+        sizes = [e if cut is None else cut.size for e, cut in zip(extents, kept)]
+        shard: list[tuple[int, int, str]] = []
+        for d, cut in enumerate(kept):
+            if cut is not None:
+                digits = src.spread.blocks[axes["src"].index(axes["dst"][d])]
+                if cut.count != prod(x.extent for x in digits):
+                    return None
+                shard += [(x.extent, x.stride, x.axis) for x in digits]
+            shard.append((sizes[d], prod(sizes[d + 1 :]), "m"))
+        if not any(kept):
+            return None
+        copies = [(x.extent, x.stride, x.axis) for x in src.spread.copies]
+        results = self.x.shared("rows", self.regions["src"].dtype, extents)
+        results = replace(results, layout=TileLayout.from_iters(shard, copies, dict(src.spread.offset)))
+        value, region, accumulates = self.value, results.full_region(), self.value.args[3]
+        first = replace(value, args=(region, value.args[1], value.args[2], const(False), *value.args[4:]), span=value.span)
+        then = _of_cluster(value, "copy", (value.args[0], region))
+        if getattr(accumulates, "value", accumulates):
+            then = _of_cluster(value, COMBINE[_operation(value)], (value.args[0], value.args[0], region))
+        return [AllocBuffer(results), first, self.sync(), then, self.sync()]
+
     def collected(
         self, source: CtaHeld, met: dict[int, int], mine: Buffer, every: Buffer, guard: Expr | None
     ) -> list[Stmt] | None:
@@ -352,6 +383,14 @@ def _operation(value: TilePrimitiveCall) -> str:
         return value.op.short_name
     op = value.operand("reduce_op")
     return op.short_name if isinstance(op, Op) else str(op)
+
+
+#: What brings another value to a reduction's result.
+COMBINE = {"sum": "add", "max": "maximum", "min": "minimum"}
+
+
+def _of_cluster(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimitiveCall:
+    return TilePrimitiveCall(Op.get(TILE_PREFIX + op), args, scope=value.scope, span=value.span)
 
 
 def cta_scope_call(value: TilePrimitiveCall, op: str, args: tuple[Any, ...]) -> TilePrimitiveCall:

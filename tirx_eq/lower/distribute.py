@@ -216,7 +216,7 @@ class _Distribute(StmtMutator):
         if isinstance(found, str) and (composed := expand(value, self.launch)) is not None:
             return seq(self.visit(part) for part in composed)
         if isinstance(found, str) and (met := self.exchange.across(value, self.environment)) is not None:
-            return seq(met)
+            return seq(self.visit(s) for s in met)  # some are calls of the cluster
         return value
 
     def visit_buffer_load(self, value: BufferLoad) -> Any:
