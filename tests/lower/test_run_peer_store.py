@@ -12,6 +12,7 @@ from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import If, Instruction, Memory
+from tirx_eq.ptx.ptxas import find_tool
 
 from .cluster_kernels import send_registers, send_tile
 from .register_kernels import LAYOUTS, Layout
@@ -45,6 +46,8 @@ def test_a_tile_in_registers_goes_to_the_next_cta(name, dtype, to, ctas):
     np.testing.assert_array_equal(got.view(np.uint8), np.roll(given, rows, axis=0).view(np.uint8))
     (call,) = [c for c in made.calls if c.choice.chosen.node == "SpreadPeerStore"]
     assert call.choice.chosen.values == (CASES[name, dtype, to, ctas],) and call.equation.status == "equal"
+    if find_tool("ptxas"):
+        assert made.assemble().spill_stores == 0
 
 
 def test_to_a_swizzled_tile():
@@ -93,6 +96,8 @@ def test_a_thread_sends_registers_of_64_bits(dtype, count, width):
     got, made = agree(send_registers(dtype=dtype, count=count), given, np.zeros_like(given))
     np.testing.assert_array_equal(got, np.roll(given, 64, axis=0))
     assert made.ptx.count("complete_tx::bytes.v2.b64" if width == 16 else "complete_tx::bytes.b64") == max(1, count // 2)
+    if find_tool("ptxas"):
+        made.assemble()
 
 
 def test_threads_that_name_ctas_of_their_own():
