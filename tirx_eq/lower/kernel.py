@@ -23,12 +23,14 @@ from .checks.barriers import check_all_arrive, check_barriers
 from .checks.hazards import check_hazards
 from .checks.jumps import check_jumps
 from .checks.overlaps import check_overlaps
+from .checks.regions import check_regions
 from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
 from .distribute import distribute
 from .indices import Indices
 from .intrinsics.language import constant
+from .names import check_names, fresh, parameter_names
 from .program import Block, replace_calls
 from .sharing.scratch import fits, place_scratch
 from .sharing.threads import Launch, find_launch
@@ -118,6 +120,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     check_jumps(func)
     clock = _Clock()
     launch = find_launch(func)
+    check_names(func, [v.name for v in launch.host.extents])
     func = stage_tensor_memory(distribute(expand_waits(func), launch), launch)
     storage, lowerer, program = _lowered(func, launch, target)
     clock.lap("analysis")
@@ -129,6 +132,7 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
         bodies = {k.context.index: _emit(k) for k in choices}
     bodies = place_scratch(bodies, storage)
     check_overlaps(lowerer.contexts)
+    check_regions(lowerer.contexts)
     check_tensor_memory(func, lowerer.contexts)
     check_barriers(func, storage)
     check_all_arrive(lowerer.syncs)
@@ -141,11 +145,14 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     clock.lap("equations")
     notes = [*lowerer.notes, *(note for k in choices for note in _unread_config(k))]
     module, host = Module(target), launch.host
-    maps = used_maps(program, storage, lowerer.tensor_maps)
+    taken = {func.name, *parameter_names(func), *(v.name for v in host.extents)}
+    maps = used_maps(program, storage, lowerer.tensor_maps, taken)
     params = [*_params(func), *map(_scalar, host.extents), *(Param.tensor_map(name) for name in maps.values())]
     cluster = launch.cluster if launch.cluster != (1, 1, 1) else None
     kernel = module.kernel(func.name, params, launch.block, cluster)
-    shared = kernel.dynamic_shared("smem", storage.shared_bytes, SHARED_ALIGN) if storage.shared_bytes else None
+    shared = None
+    if storage.shared_bytes:
+        shared = kernel.dynamic_shared(fresh("smem", {*taken, *maps.values()}), storage.shared_bytes, SHARED_ALIGN)
     emitter = Emitter(kernel, indices, shared, (*func.params, *host.extents), maps, lowerer.tensor_maps)
     emitter.run(program)
     if count := len(emitter.terms.widths.typed):

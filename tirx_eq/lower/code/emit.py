@@ -15,6 +15,7 @@ from ...ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symb
 from ...ptx.tensormap import TensorMap
 from ..guards import Guards, along, inside
 from ..indices import Indices, is_index
+from ..names import fresh
 from ..program import (
     AddressOf,
     At,
@@ -427,7 +428,9 @@ class Emitter:
             assert isinstance(root.address, Var)
             return self.k.symbols[self.map_name(root.address)]
         if root.name not in self.stack:
-            self.stack[root.name] = self.k.local(f"array_{len(self.stack)}", -(-root.size // 16) * 16, 16)
+            self.stack[root.name] = self.k.local(
+                fresh(f"array_{len(self.stack)}", {*self.k.symbols, self.k.name}), -(-root.size // 16) * 16, 16
+            )
         return self.stack[root.name]
 
     def _own(self) -> str:
