@@ -117,3 +117,36 @@ def test_what_no_descriptor_describes(parts, k, why):
     n = 32 if parts[1].startswith("4:") else 64
     with pytest.raises(NoCandidate, match=why):
         compile_function(sliced(f"Tx.gemm_async(tmem[:, 0:{n}], A_s[{parts[0]}], B_s[{parts[1]}], accum=False)", k))
+
+
+def rows_by_loop(mode: str, step: int, rows: int, stages: int = 1):
+    """Rows that begin anywhere in a pattern, as a loop says, are loaded and stored by tensor copies of one thread."""
+    width = MODES[mode]
+    count = (64 - rows) // step + 1
+    loop = f"for i in Tx.serial({count}):\n        "
+    part = f"i * {step} : i * {step} + {rows}"
+    text = ROUND.format(
+        load=f'if tid == 0:\n    {loop}Tx.copy_async(sh[{part}, :], A[{part}, :], dispatch="tma", mbar=bar.ptr_to([0]))',
+        store=f'if tid == 0:\n    {loop}Tx.copy_async(B[{part}, :], sh[{part}, :], dispatch="tma")',
+    ).replace("8192", str(count * rows * width * 2))  # fmt: skip
+    text = text.replace('mma_shared_layout("float16", 3, (64, 64))', f'mma_shared_layout("float16", "{mode}", (64, {width}))')
+    buffers = f'A: Tx.Buffer((64, {width}), "float16"), B: Tx.Buffer((64, {width}), "float16")'
+    return kernel(text.replace("(64, 64)", f"(64, {width})"), buffers)
+
+
+@pytest.mark.parametrize(("mode", "step", "rows"), [("128B", 4, 4), ("128B", 1, 1), ("64B", 2, 2), ("64B", 4, 8), ("32B", 4, 4)])
+def test_boxes_that_begin_anywhere_in_a_pattern(mode, step, rows):
+    """Where is known at run time only; all places are looked at."""
+    width = MODES[mode]
+    func = rows_by_loop(mode, step, rows)
+    if rows > step:  # rows that are loaded twice, and doubled twice: only that it compiles and is proved
+        assert all(call.equation.status == "equal" for call in compile_function(func).calls)
+        return
+    made = agree(func, numbers(64, width), np.zeros((64, width), np.float16))
+    assert all(call.equation.status == "equal" for call in made.calls)
+
+
+@pytest.mark.parametrize(("mode", "step"), [("64B", 1), ("32B", 2)])
+def test_a_place_where_no_box_may_begin_is_named(mode, step):
+    with pytest.raises(NoCandidate, match=r"begins at byte 64, not a multiple of 128, where i = 1"):
+        compile_function(rows_by_loop(mode, step, step))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...errors import PtxError
 from ...ir import Expr, IntImm, Var, const
 from ...ir import dtype as dt
-from ...ir.index import Term, show
+from ...ir.index import Term, evaluate_many, names, show
+from ...ir.node import replace as replace_node
 from ...prove.validate import validate
-from ...ptx.swizzle_modes import SWIZZLES
+from ...ptx.swizzle_modes import SWIZZLES, SwizzleMode
 from ...ptx.target import target_has
 from ...ptx.tensormap import CARRIERS, PADDED_ROW, TYPES, TensorMap
 from ..context import CallContext, Operand
@@ -33,19 +35,22 @@ MAP_TYPES = {
     "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0", "float4_e2m1fn": "u4_align8",
 }  # fmt: skip
 MAX_EXTENT = 1 << 32  # of a tensor map
+#: Values of a tile's variables that are looked at one by one.
+MAX_STARTS = 4096
 
 
 @dataclass(frozen=True)
 class TensorCopy:
     """One tensor copy: a box of ``map`` at ``coords`` (innermost first), and its address in shared memory.
 
-    ``lowest``: that address in the shared block, before the swizzle, with every variable at its lowest.
+    ``lowest``: that address in the shared block, before the swizzle, with every variable at its lowest; None where it has been
+    looked at wherever the box may begin.
     """
 
     map: TensorMap
     coords: tuple[Expr, ...]
     shared: Expr
-    lowest: int
+    lowest: int | None
 
 
 @holds("the target has tensor copies")
@@ -180,6 +185,10 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
 
     A box in shared memory is its elements row-major, innermost first, then the swizzle on absolute byte addresses.
     """
+    return c.once(("tensor copies", code), lambda: _tensor_copies(c, code))
+
+
+def _tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
     made = tensor_map(c, code)
     if isinstance(made, str):
         return made
@@ -209,7 +218,65 @@ def tensor_copies(c: CallContext, code: int) -> list[TensorCopy] | str:
         lows = [r.min for r in source.region.region]
         lows[-1] = lows[-1] + first
         copies.append(TensorCopy(made, tuple(reversed(lows)), shared.byte_offset(first) + (start - first_byte), start))
-    return copies
+    if all(_begins_alike(c, copy) for copy in copies):
+        return copies
+    if (reason := _wrong_somewhere(c, made)) is not None:
+        return reason
+    return [replace(copy, shared=_unswizzled(c, mode, k * made.box[0]), lowest=None) for k, copy in enumerate(copies)]
+
+
+def _begins_alike(c: CallContext, copy: TensorCopy) -> bool:
+    """Whether the box begins at one place of its swizzle's pattern, whatever its variables are."""
+    _, shared = global_and_shared(c)
+    scope, align = c.scope_with(), copy.map.shared_alignment
+    term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
+    assert copy.lowest is not None
+    return bool(c.compare(term, copy.lowest % align, scope).status == "equal")
+
+
+def _unswizzled(c: CallContext, mode: SwizzleMode, first: int) -> Expr:
+    """Where the copy engine begins with a box whose first element is number ``first``: it swizzles what it adds up."""
+    _, shared = global_and_shared(c)
+    at = shared.byte_offset(first) + shared.root.offset
+    return (at ^ (at >> mode.shift & mode.mask)) - shared.root.offset
+
+
+def _wrong_somewhere(c: CallContext, made: TensorMap) -> str | None:
+    """The first place at which the tile may begin where it isn't boxes; None if it is boxes wherever it may begin."""
+    source, shared = global_and_shared(c)
+    mode, scope = SWIZZLES[made.swizzle], c.scope_with()
+    terms = [c.term(r.min, scope) for r in shared.region.region]
+    used = sorted({n for t in terms for n in names(t)})
+    ranges = [scope.ranges[n] for n in used]
+    count = math.prod(high - low + 1 for low, high in ranges)
+    if count > MAX_STARTS or not all(n in scope.sources for n in used):
+        where = ", ".join(f"{n} from {low} to {high}" for n, (low, high) in zip(used, ranges))
+        return f"a box of '{shared.buffer.name}' may begin at {count} places within its swizzle ({where})"
+    grid = np.indices(tuple(high - low + 1 for low, high in ranges)).reshape(len(used), -1)
+    values = {n: low + g for n, (low, _), g in zip(used, ranges, grid)}
+    starts = np.unique(np.stack([np.broadcast_to(evaluate_many(t, values), count) for t in terms]), axis=1, return_index=True)
+    for at in starts[1]:
+        mins = [const(int(np.broadcast_to(evaluate_many(t, values), count)[at])) for t in terms]
+        ranges_ = tuple(replace_node(r, min=m) for r, m in zip(shared.region.region, mins))
+        here = replace(shared, region=replace_node(shared.region, region=ranges_))
+        witness = ", ".join(f"{n} = {int(values[n][at])}" for n in used)
+        if (reason := _not_boxes(source, here, made, mode)) is not None:
+            return f"{reason}, where {witness}"
+    return None
+
+
+def _not_boxes(source: Operand, shared: Operand, made: TensorMap, mode: SwizzleMode) -> str | None:
+    """Why a tile that begins at constant coordinates isn't boxes of the map."""
+    width = made.box[0]
+    bit = shared.bit_places({}).reshape(-1, source.extents[-1] // width, width) + 8 * shared.root.offset
+    box = made.type.place(np.arange(bit.shape[0] * width).reshape(-1, width))
+    for k in range(bit.shape[1]):
+        start = int(mode.apply(int(bit[0, k, 0]) // 8))
+        if start % BOX_ALIGN:
+            return f"the box at column {k * width} begins at byte {start}, not a multiple of {BOX_ALIGN}"
+        if (mode.apply(start + box // 8) * 8 + box % 8 != bit[:, k]).any():  # type: ignore[arg-type]
+            return f"the tile of '{shared.buffer.name}' isn't boxes with swizzle {mode.name}"
+    return None
 
 
 @holds_at("the shared tile is boxes of the map")
@@ -217,15 +284,10 @@ def _boxes(c: CallContext, code: int) -> str | None:
     found = tensor_copies(c, code)
     if isinstance(found, str):
         return found
-    _, shared = global_and_shared(c)
     scope = c.scope_with()
     for copy in found:
         # Elements that are moved together (PTX ISA 9.7.9.27.1.1).
         unit = PADDED_ROW if copy.map.type.padded else 16 if copy.map.type.bits < 8 else 1
         if c.compare(("mod", c.term(const(copy.coords[0]), scope), unit), 0, scope).status != "equal":
             return f"a box may begin at an element along the last dimension that is not a multiple of {unit}"
-        align = copy.map.shared_alignment
-        term = ("mod", c.term(copy.shared + shared.root.offset, scope), align)
-        if c.compare(term, copy.lowest % align, scope).status != "equal":
-            return f"a box of '{shared.buffer.name}' may begin at different places within the {align} bytes of its swizzle"
     return None
