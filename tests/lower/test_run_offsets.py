@@ -134,7 +134,9 @@ def rows_by_loop(mode: str, step: int, rows: int, stages: int = 1):
     return kernel(text.replace("(64, 64)", f"(64, {width})"), buffers)
 
 
-@pytest.mark.parametrize(("mode", "step", "rows"), [("128B", 4, 4), ("128B", 1, 1), ("64B", 2, 2), ("64B", 4, 8), ("32B", 4, 4)])
+@pytest.mark.parametrize(("mode", "step", "rows"), [
+    ("128B", 4, 4), ("128B", 1, 1), ("64B", 2, 2), ("64B", 4, 8), ("32B", 4, 4),
+])  # fmt: skip
 def test_boxes_that_begin_anywhere_in_a_pattern(mode, step, rows):
     """Where is known at run time only; all places are looked at."""
     width = MODES[mode]
