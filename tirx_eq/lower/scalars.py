@@ -48,9 +48,10 @@ from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many, names
 from ..ir.index_ir import dtype_range
 from .jumps import has_jump, inner_statements, returns
+from .scalar_facts import Fact, Facts, join
 from .scope import bounds, new_scope
 from .sharing.active import Active, narrow, same_as, thread_points
-from .sharing.agreement import Classes, agree, chosen, classes_of, meet, scattered
+from .sharing.agreement import agree, chosen, classes_of, meet, scattered
 from .sharing.threads import Launch
 from .widening import Steps
 
@@ -59,25 +60,6 @@ PATIENCE = 2
 #: rounds that only tighten bounds, before they are taken as they are: one that begins at 2^32 may lose one in each
 SETTLING = 8
 
-
-@dataclass(frozen=True)
-class Fact:
-    """A value is in ``low``..``high`` (inclusive), and the same in all threads of each of its classes."""
-
-    low: int
-    high: int
-    classes: Classes = None
-
-    def join(self, other: Fact) -> Fact:
-        """What holds of a value that is one or the other for all threads."""
-        return Fact(min(self.low, other.low), max(self.high, other.high), meet(self.classes, other.classes))
-
-    def within(self, other: Fact) -> bool:
-        """Whether whatever this holds of, ``other`` holds of."""
-        return other.low <= self.low and self.high <= other.high and meet(self.classes, other.classes) == other.classes
-
-
-Facts = dict[Var, Fact]
 
 #: Calls that write elements that are their operands.
 _WRITING = frozenset(f"tirx.ptx.{n}" for n in ("instruction", "tcgen05_ld", "ld_global_acquire"))
@@ -364,7 +346,7 @@ class Scalars:
             start = self.narrow(s.condition, facts, holds)
             within.append(active if agreed else narrow(active, s.condition, self.launch, holds))
             ways.append(start if body is None else self._run(body, start, frame, within[-1]))
-        after = _join(ways)
+        after = join(ways)
         if after is None or agreed:
             return after
         then, otherwise = ways
@@ -424,7 +406,7 @@ class Scalars:
         head, rounds, settling = entry, 0, 0
         while settling < SETTLING:
             again = self._round(s, head, active)[0]
-            wider = head if again is None else _join([entry, again])
+            wider = head if again is None else join([entry, again])
             assert wider is not None
             if rounds >= PATIENCE:
                 wider = {k: self._widen(head.get(k), f, k) for k, f in wider.items()}
@@ -435,9 +417,9 @@ class Scalars:
             head = wider
         for _ in range(2):
             again = self._round(s, head, active)[0]
-            head = _join([entry, again]) or entry
+            head = join([entry, again]) or entry
         _, left, agreed = self._round(s, head, active)
-        after = _join([self.narrow(s.condition, head, False) if isinstance(s, While) else head, *left])
+        after = join([self.narrow(s.condition, head, False) if isinstance(s, While) else head, *left])
         return head, after if after is None or agreed else self._scatter(after, s, active)
 
     def _round(self, s: For | While, head: Facts, active: Active) -> tuple[Facts | None, list[Facts], bool]:
@@ -451,7 +433,7 @@ class Scalars:
             inside = self._counted(s, head)
             agreed = agree(inside[s.loop_var].classes, active)
             within = active if agreed else replace(active, data_dependent=True)
-        end = _join([self._run(s.body, inside, frame, within), *frame.again])
+        end = join([self._run(s.body, inside, frame, within), *frame.again])
         if end is not None and frame.again:
             end = self._scatter(end, s, active)
         return end, frame.left, agreed and not frame.left
@@ -475,17 +457,6 @@ class Scalars:
 _COMPARE: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-
-
-def _join(facts: list[Facts | None]) -> Facts | None:
-    """What holds in every one of these: facts about what has a value in all."""
-    reached = [f for f in facts if f is not None]
-    if not reached:
-        return None
-    out = dict(reached[0])
-    for other in reached[1:]:
-        out = {k: f.join(other[k]) for k, f in out.items() if k in other}
-    return out
 
 
 def _is_scalar(buffer: Buffer) -> bool:

@@ -8,11 +8,10 @@ Calls of Python functions (the namespace's, or the user's own) do run: they are 
 from __future__ import annotations
 
 import ast
-import builtins
 import difflib
 import operator
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,30 +20,13 @@ from ..ir import EQ, GE, GT, LE, LT, NE, And, Buffer, BufferRegion, Call, Expr, 
 from ..ir import dtype as dt
 from ..ir.arith import match_types
 from .intrinsics import Namespace
+from .names import Scope
 from .regions import subscript
 from .source import Source
 from .tile import ScopeNamespace
 from .values import MetaVar, as_expr
 from .views import BUFFER_ATTRIBUTES
 
-
-def host_range(*bounds: Any) -> range:
-    """Python's range; constants of the IR are numbers here."""
-    return range(*(int(b) if isinstance(b, IntImm) else b for b in bounds))
-
-
-#: Python builtins that a kernel may use on host values.
-BUILTINS: dict[str, Any] = {
-    name: getattr(builtins, name)
-    for name in (
-        "abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "filter", "float", "frozenset",
-        "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min",
-        "next", "oct", "ord", "pow", "print", "repr", "reversed", "round", "set", "slice", "sorted", "str",
-        "sum", "tuple", "type", "zip", "ValueError", "TypeError", "RuntimeError", "AssertionError", "KeyError",
-        "IndexError", "object",
-    )
-}  # fmt: skip
-BUILTINS["range"] = host_range
 #: A comprehension stops after as many steps; a kernel has no use for more.
 MAX_STEPS = 1_000_000
 
@@ -62,44 +44,6 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }  # fmt: skip
-
-
-class Scope:
-    """Names in nested frames, innermost last; ``outside`` is what the function closes over."""
-
-    def __init__(self, outside: Mapping[str, Any]) -> None:
-        self.frames: list[dict[str, Any]] = [{}]
-        self.outside = outside
-
-    def lookup(self, name: str) -> Any:
-        """The value of a name; KeyError if there is none."""
-        for frame in reversed(self.frames):
-            if name in frame:
-                return frame[name]
-        if name in self.outside:
-            return self.outside[name]
-        return BUILTINS[name]
-
-    def define(self, name: str, value: Any) -> None:
-        self.frames[-1][name] = value
-
-    @contextmanager
-    def frame(self) -> Iterator[None]:
-        """A body whose names end with it."""
-        self.frames.append({})
-        try:
-            yield
-        finally:
-            self.frames.pop()
-
-    def names(self) -> list[str]:
-        return [*(n for f in self.frames for n in f), *self.outside, *BUILTINS]
-
-    def snapshot(self) -> Scope:
-        """A scope that sees the same frames as they are, for what is evaluated later."""
-        made = Scope(self.outside)
-        made.frames = list(self.frames)
-        return made
 
 
 class Evaluator:

@@ -20,8 +20,9 @@ from typing import Any
 
 from ..errors import ParseError, Span, TirxError
 from ..ir import PrimFunc
-from .evaluator import Scope, reachable_from_text
+from .evaluator import reachable_from_text
 from .macros import InlineFunction, JitKernel, Maker, jit, prim_func
+from .names import Scope
 from .parser import FunctionParser
 from .source import Source, read_source, syntax_error
 

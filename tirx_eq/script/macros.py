@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ParseError
 from ..ir import PrimFunc
-from .evaluator import Scope
+from .names import Scope
 from .parser import FunctionParser, active_parser
 from .source import Source, source_of
 from .values import ConstexprAnnotation, OptionalAnnotation

@@ -18,8 +18,9 @@ from . import control
 from .buffers import BufferAnnotation, add_parameter, alloc_local, buffer_store, is_scalar, local_scalar
 from .builder import Builder, Frame, IfFrame, building, else_frame, then_frame, while_frame
 from .control import ForFrame, FrameGroup
-from .evaluator import Evaluator, Scope, as_condition, binary_op, host_range
+from .evaluator import Evaluator, as_condition, binary_op
 from .meta import is_meta_object, name_meta
+from .names import Scope, host_range
 from .quoted import as_load, quoted, quoted_names, unquote_shape
 from .source import Source
 from .values import (
