@@ -163,7 +163,8 @@ def compile_function(func: PrimFunc, target: str = "sm_100a") -> Kernel:
     clock.lap("ptx")
     data = kernel.launch(_grid(launch), {name: m for m, name in maps.items()})
     arrays = {b.name: (b.dtype, host.shape(b)) for b in func.buffer_map.values()}
-    data = data.with_arrays(arrays, {v.name: place for v, place in host.extents.items()}, text)
+    unchanged = {b.name for b in func.buffer_map.values() if b.data in lowerer.scalars.unchanged}
+    data = data.with_arrays(arrays, {v.name: place for v, place in host.extents.items()}, text, unchanged)
     return Kernel(func.name, target, text, data, calls, indices, clock.laps, tuple(notes))
 
 

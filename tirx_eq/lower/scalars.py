@@ -93,14 +93,15 @@ class Scalars:
 
     A scalar is a local buffer of one bool, or 32- or 64-bit integer, that is only loaded and stored; it is known by the
     ``data`` variable of its buffer.  Threads that load the same element of an array that the kernel doesn't change hold the
-    same value (arrays don't overlap: each parameter is the only way to its memory).
+    same value (arrays don't overlap: each parameter is the only way to its memory, which whoever launches the kernel promises).
+    ``unchanged`` are these arrays.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch) -> None:
         self.func = func
         self.launch = launch
         self.tracked: dict[Var, Buffer] = {}
-        self._unchanged: frozenset[Var] = frozenset()
+        self.unchanged: frozenset[Var] = frozenset()
         self._before: dict[int, Facts] = {}
         self._heads: dict[int, Facts] = {}
         self._written: dict[int, frozenset[Var]] = {}
@@ -196,7 +197,7 @@ class Scalars:
         for data in list(self.tracked):
             if data in escaped or len(views[data]) > 1:
                 del self.tracked[data]
-        self._unchanged = frozenset(b.data for b in func.buffer_map.values()) - changed
+        self.unchanged = frozenset(b.data for b in func.buffer_map.values()) - changed
         once = all(n == 1 for n in count.values())
         if not once:
             self.tracked.clear()
@@ -248,7 +249,7 @@ class Scalars:
             def look(node: Any) -> None:
                 nonlocal unknown
                 if isinstance(node, BufferLoad):
-                    unknown = unknown or not (node.buffer.data in self.tracked or node.buffer.data in self._unchanged)
+                    unknown = unknown or not (node.buffer.data in self.tracked or node.buffer.data in self.unchanged)
                     if node.buffer.data in self.tracked:
                         sources[node] = node.buffer.data
                 elif isinstance(node, Var):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LaunchError
-from .host import arguments_of, check_array, pack
+from .host import arguments_of, bytes_of, check_apart, check_array, pack
 from .launch import Launch, LaunchParam
 from .tensormap import INTERLEAVES, L2_PROMOTIONS, MAP_SWIZZLES, OOB_FILLS, TensorMap
 
@@ -104,7 +104,7 @@ def launch(data: Launch, given: Sequence[Any], stream: Any = None, driver: Any =
     back after the kernel has finished), addresses, numbers.  ``stream``: a handle, or an object with ``cuda_stream``;
     default the null stream.  With numpy arrays the call returns when the kernel has finished, else when it is queued.
     Raises LaunchError if there is no driver, the device isn't what the kernel was compiled for, an argument doesn't fit,
-    or the driver refuses.
+    arrays overlap of which the kernel writes one, or the driver refuses.
     """
     data, arguments = arguments_of(data, given)
     if data.grid is None:
@@ -118,6 +118,7 @@ def launch(data: Launch, given: Sequence[Any], stream: Any = None, driver: Any =
         kinds = {p.name: p for p in data.params}
         values = {n: session.address(kinds[n], v) if kinds[n].kind == "pointer" else v for n, v in arguments.items()}
         blocks = [_aligned(b) for b in pack(data, values, session.encode)]
+        check_apart(data, {n: (values[n], bytes_of(kinds[n])) for n in values if kinds[n].kind == "pointer"})
         pointers = (ctypes.c_void_p * max(1, len(blocks)))(*(ctypes.addressof(b) + skip for b, skip in blocks))
         session.call("cuLaunchKernelEx", _config(session.cu, data, stream), function, ctypes.addressof(pointers), 0)
         if session.copies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import LaunchError
@@ -39,7 +39,29 @@ def arguments_of(launch: Launch, given: Sequence[Any]) -> tuple[Launch, dict[str
         if before.shape != p.shape and _extents(p, arguments[p.name]) != p.shape:
             have = _extents(p, arguments[p.name])
             raise LaunchError(f"argument '{p.name}' has extents {list(have)}, here the kernel takes {list(p.shape or ())}")
+    on_host = {n: a for n, a in arguments.items() if hasattr(a, "__array_interface__")}
+    check_apart(found, {n: (int(a.__array_interface__["data"][0]), int(a.nbytes)) for n, a in on_host.items()})
     return found, arguments
+
+
+def check_apart(launch: Launch, places: Mapping[str, tuple[int, int]]) -> None:
+    """Raise LaunchError if two arrays overlap, of which the kernel writes one; ``places`` gives address and bytes of arrays.
+
+    That arrays don't overlap is a contract of every kernel, as ``restrict`` is in C: what it reads from an array that it
+    doesn't write stays the same while it runs.
+    """
+    written = {p.name for p in launch.params if p.kind == "pointer" and not p.unchanged}
+    ordered = sorted((address, bytes_, name) for name, (address, bytes_) in places.items() if bytes_)
+    for k, (address, bytes_, name) in enumerate(ordered):
+        for start, _, other in ordered[k + 1 :]:
+            if start >= address + bytes_:
+                break
+            if {name, other} & written:
+                changed = name if name in written else other
+                raise LaunchError(
+                    f"the arguments '{name}' and '{other}' overlap in memory, and {launch.entry} writes '{changed}'",
+                    hint="a kernel's arrays must not overlap, unless it only reads them: copy one",
+                )
 
 
 def _extents(p: LaunchParam, array: Any) -> tuple[int, ...]:
@@ -64,6 +86,13 @@ def check_array(param: LaunchParam, dtype: str | None, shape: Sequence[int] | No
         raise LaunchError(f"argument '{param.name}' has dtype {dtype}, the kernel takes {param.dtype}{packed}")
     if param.shape is not None and shape is not None and math.prod(shape) * per != math.prod(param.shape):
         raise LaunchError(f"argument '{param.name}' has shape {list(shape)}, the kernel takes {list(param.shape)}")
+
+
+def bytes_of(p: LaunchParam) -> int:
+    """Bytes of the array that a pointer is to, 0 if they aren't known; all sizes of the launch are integers."""
+    if p.shape is None or p.dtype is None:
+        return 0
+    return math.prod(int(e) for e in p.shape if isinstance(e, int)) * dt.storage_bits(p.dtype) // 8
 
 
 def _held(dtype: str | None) -> tuple[str | None, int]:

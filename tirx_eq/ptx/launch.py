@@ -6,7 +6,7 @@ Written beside the PTX; parameters are in the order of the ``.entry``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ class LaunchParam:
 
     ``tensor_map`` describes the map that the host encodes for a parameter of that kind; ``dtype`` and ``shape`` are those
     of the array that a pointer is to, where they are known.  ``extent_of`` (array, dimension) tells that a scalar isn't
-    given, but is that extent of an argument.
+    given, but is that extent of an argument.  ``unchanged``: the kernel doesn't write the array; only such may overlap.
     """
 
     name: str
@@ -39,6 +39,7 @@ class LaunchParam:
     dtype: str | None = None
     shape: tuple[Extent, ...] | None = None
     extent_of: tuple[str, int] | None = None
+    unchanged: bool = False
 
     @property
     def given(self) -> bool:
@@ -56,6 +57,8 @@ class LaunchParam:
             out["shape"] = [to_json(e) for e in self.shape]
         if self.extent_of is not None:
             out["extent_of"] = list(self.extent_of)
+        if self.unchanged:
+            out["unchanged"] = True
         return out
 
 
@@ -84,11 +87,12 @@ class Launch:
 
     def with_arrays(
         self, arrays: Mapping[str, tuple[str, tuple[Extent, ...] | None]], extents: Mapping[str, tuple[str, int]],
-        ptx: str = "",
+        ptx: str = "", unchanged: Collection[str] = (),
     ) -> Launch:  # fmt: skip
-        """The same with dtype and shape of the arrays that parameters point to, which scalars are extents, and the PTX."""
+        """The same with dtype and shape of the arrays that parameters point to, which scalars are extents, the PTX, and the
+        arrays that the kernel doesn't write."""
         params = tuple(
-            replace(p, dtype=arrays[p.name][0], shape=arrays[p.name][1]) if p.name in arrays
+            replace(p, dtype=arrays[p.name][0], shape=arrays[p.name][1], unchanged=p.name in unchanged) if p.name in arrays
             else replace(p, extent_of=extents.get(p.name))
             for p in self.params
         )  # fmt: skip
@@ -167,6 +171,7 @@ class Launch:
                         str(p["dtype"]) if "dtype" in p else None,
                         tuple(from_json(n) for n in p["shape"]) if "shape" in p else None,
                         (str(p["extent_of"][0]), int(p["extent_of"][1])) if "extent_of" in p else None,
+                        bool(p.get("unchanged", False)),
                     )
                     for p in data["params"]
                 ),
