@@ -11,6 +11,7 @@ from tirx_eq.interp.faults import InterpreterError
 from tirx_eq.interp.run import interpret
 from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
+from tirx_eq.solve.compile import compile_open
 
 from .distributed_kernels import AXES, CLUSTERS, OUT, SYNC, built, run
 from .kernels import kernel, with_tensor_memory
@@ -261,3 +262,11 @@ def test_what_has_no_meaning(text, says):
     func, given = built([text], "two")
     with pytest.raises((InterpreterError, TirxError), match=says):
         interpret(func, *given)
+
+
+def test_a_layout_left_open_is_chosen_for_what_each_cta_does():
+    lines = ["y = Tx.alloc_shared((64, 8), 'float32', layout=Tx.auto)", "Tx.cluster.copy(y[:, :], A[0:64, :])", SYNC,
+             "Tx.cluster.add(y[:, :], y[:, :], 1.0)", SYNC, "Tx.cta.copy(D[i * 64 : i * 64 + 64, :], y[:, :])"]  # fmt: skip
+    func, given = built(lines, "two")
+    made = compile_open(func)
+    np.testing.assert_array_equal(made.simulate(*given).arrays["D"], np.tile(given[0][:64] + 1, (2, 1)))

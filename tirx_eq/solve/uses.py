@@ -27,6 +27,7 @@ from ..ir import (
     Var,
 )
 from ..lower.context import CallContext
+from ..lower.distribute import distribute
 from ..lower.program import Block, Loop
 from ..lower.sharing.active import Active
 from ..lower.sharing.threads import Launch, find_launch
@@ -153,7 +154,9 @@ def uses_of(func: PrimFunc, target: str) -> Uses:
 
     Raises LoweringError as compiling it would, but for shared memory beyond the limit: that is a constraint of its own.
     """
-    launch, storage = find_launch(func), plan(func, limit=None)
+    launch = find_launch(func)
+    func = distribute(func, launch)  # what each CTA of a cluster does
+    storage = plan(func, limit=None)
     walk = _Walker(func, launch, storage, target)
     walk.run()
     return Uses(
