@@ -160,6 +160,12 @@ def _fns(m: Machine, e: Call, threads: Array) -> Array:
     return out
 
 
+def _fixed_point(m: Machine, e: Call, threads: Array) -> Array:
+    """``q_multiply_shift``: round(x·y·2^-(q + s)), halves up."""
+    x, y, q, s = (np.asarray(a).astype(np.int64) for a in arguments(m, e, threads))
+    return values.wrap((x * y + (np.int64(1) << (q + s - 1))) >> (q + s), "int32")
+
+
 def _dot(m: Machine, e: Call, threads: Array) -> Array:
     a, b, c = (np.asarray(v).astype(np.int64) for v in arguments(m, e, threads))
     total = c
@@ -231,7 +237,7 @@ VALUES: dict[str, Handler] = {
     "tirx.cuda.fp8x4_e4m3_from_float4": _to_pair("e4m3x4"), "tirx.cuda.float22bfloat162_rn_from_float2": _from_packed_floats,
     "tirx.cuda.bfloat1622float2": _to_floats, "tirx.cuda.hmin2": _of_halves(values.minimum),
     "tirx.cuda.hmax2": _of_halves(values.maximum), "tirx.ptx.add_rn_f32_bf16": _accumulate, "tirx.ptx.fns_b32": _fns,
-    "tirx.dp4a": _dot, "tirx.cuda.ldg": _ldg, "tirx.ptx.fetch_register": _special,
+    "tirx.dp4a": _dot, "tirx.q_multiply_shift": _fixed_point, "tirx.cuda.ldg": _ldg, "tirx.ptx.fetch_register": _special,
     "tirx.cuda.clock64": lambda m, e, t: np.full(len(t), 1, dtype=np.uint64),
 }  # fmt: skip
 

@@ -41,7 +41,7 @@ OPERANDS: dict[str, tuple[str, str]] = {
     "tirx.cuda.sm100_2sm_leader_smem_addr": ("", "ptr"),
     "tirx.tvm_storage_sync": ("scope is_load? blocks?", ""), "tirx.tvm_warp_activemask": ("", ""),
     **{f"tirx.tvm_warp_shuffle{n}": ("", "mask value lane width warp_size") for n in ("", "_up", "_down", "_xor")},
-    "tirx.dp4a": ("", "vec1 vec2 acc"),
+    "tirx.dp4a": ("", "vec1 vec2 acc"), "tirx.q_multiply_shift": ("", "x y q s"),
 }  # fmt: skip
 
 
@@ -113,7 +113,6 @@ REFUSED: dict[str, str] = {
     "tirx.cuda.grid_sync": "the barrier of a grid lives in memory that a cooperative launch provides",
     "tirx.cuda.printf": "device printf calls a function of the driver with a format in memory; kernels here are one function",
     "tirx.cuda.func_call": "it carries C++ text, which only a C++ compiler can read",
-    "tirx.q_multiply_shift": "it is lowered by TVM's own passes before code generation",
     "tirx.q_multiply_shift_per_axis": "it is lowered by TVM's own passes before code generation",
     "tirx.buffer_offset": "it is the offset that TVM's own address lowering stores; nothing else has one",
 }  # fmt: skip

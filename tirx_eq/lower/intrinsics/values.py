@@ -62,6 +62,14 @@ def _dot(given: Arguments) -> str:
     return f"dp4a.{kinds[0]}.{kinds[1]} %d vec1 vec2 acc"
 
 
+def _fixed_point(given: Arguments) -> str:
+    """round(x·y·2^-(q + s)), halves up, by a product of 64 bits."""
+    q, s = (constant(given[n]) for n in ("q", "s"))
+    if not (isinstance(q, int) and isinstance(s, int) and 1 <= q + s <= 62):
+        raise LoweringError("q_multiply_shift needs constant q and s, with q + s from 1 to 62")
+    return f"mul.wide.s32 %p x y; add.s64 %r %p {1 << (q + s - 1)}; shr.s64 %t %r {q + s}; cvt.u32.u64 %d %t"
+
+
 TEMPLATES: dict[str, tuple[Template, ...]] = {
     "tirx.ptx.max_f32": (Template("max{.ftz}{.nan:NaN}.f32 %d a b"),),
     "tirx.ptx.add_rn_f32_bf16": (Template("cvt.f32.bf16 %x x; add.rn.f32 %d %x acc"),),
@@ -98,5 +106,5 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
     "tirx.cuda.fp8x4_e4m3_from_float4": (
         Template("cvt.rn.satfinite.e4m3x2.f32 %l y x; cvt.rn.satfinite.e4m3x2.f32 %h w z; mov.b32 %d %l %h"),
     ),
-    "tirx.dp4a": (Template(_dot),),
+    "tirx.dp4a": (Template(_dot),), "tirx.q_multiply_shift": (Template(_fixed_point),),
 }  # fmt: skip
