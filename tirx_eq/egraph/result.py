@@ -9,6 +9,7 @@ from typing import Any
 
 from ..ir.index import Ranges, Term, names, postorder, substitute, tree_size
 from . import encode, extract
+from .apart import apart
 from .cost import CostTable, is_pow2
 from .engine import ENode, Graph
 from .facts import eliminate
@@ -67,10 +68,20 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
     terms = tuple([substitute(t, used) for t in (before, after, *assume)])
     key = (terms, tuple([tuple(ranges[n]) for n in used]))
     if key not in _verdicts:
-        _verdicts[key] = _decided_by(terms[0], terms[1], {v: ranges[n] for n, v in used.items()}, terms[2:])
+        _verdicts[key] = _decided(terms[0], terms[1], {v: ranges[n] for n, v in used.items()}, terms[2:])
         while len(_verdicts) > _MEMO_SIZE:
             _verdicts.popitem(last=False)
     return _verdicts[key]
+
+
+def _decided(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term]) -> str | None:
+    """The procedure that decides, of the last part of a sum that falls into parts of different variables."""
+    by: str | None = None
+    for left, right in () if assume else apart(before, after, ranges):
+        by = checked_equal(left, right, ranges)
+        if by is None:
+            break
+    return by or _decided_by(before, after, ranges, assume)
 
 
 def _without_constant(term: Term) -> tuple[Term, int]:
