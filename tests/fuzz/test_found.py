@@ -34,6 +34,16 @@ def test_reductions_by_a_number_of_warps_that_is_no_power_of_two(threads, rows, 
     assert found and all(k.values[0] // 1000 in (64, 96, 160, 192, 224) for k in found)
 
 
+def test_copies_in_five_warps():
+    """One of them stores the sum."""
+    agrees(kernel(
+        't = Tx.thread_id([160])\nr = Tx.alloc_local((1,), "int32")\n'
+        "v = r.view(4, 8, layout=TileLayout(S[(4, 8) : (8 @ tx, 1 @ tx)] + R[5 : 32 @ tx]))\n"
+        "Tx.cta.copy(v[:, :], A[:, :])\nTx.cta.sum(D[:], v[:, :])",
+        'A: Tx.Buffer((4, 8), "int32"), D: Tx.Buffer((4,), "int32")', "from tirx_eq.layout import tx\n",
+    ))  # fmt: skip
+
+
 def test_numbers_that_unrolling_makes_constant():
     """``1 - k`` in a round of an unrolled loop is a number, wherever an instruction wants one."""
     func = kernel(

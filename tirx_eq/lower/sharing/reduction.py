@@ -110,8 +110,13 @@ def _flips(threads: Array, rows: Array, elements: Array, scope: int) -> tuple[tu
     for bit in range(10):
         if not scope >> bit & 1:
             continue
-        other = [place.get(int(t) ^ 1 << bit, -1) for t in threads]
-        if any(k < 0 for k in other):
+        other = np.array([place.get(int(t) ^ 1 << bit, -1) for t in threads])
+        found = other >= 0
+        if not found.all():
+            # Of five warps, say, the last is a copy of the first, whose other bits have no partner.
+            all_named = found[threads >> bit & 1 == 1].all() and found.any()
+            if all_named and (rows[other] == rows)[found].all() and (elements[other] == elements)[found].all():
+                copies |= 1 << bit
             continue
         if not (rows[other] == rows).all():
             continue
