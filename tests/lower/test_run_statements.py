@@ -142,7 +142,14 @@ COLLECTIVE = "Tx.ptx.tcgen05.wait.ld()"
         ("if t < 40:\n    for k in Tx.serial(4):\n        if k == t:\n            return\n{c}", False),
         ("x: Tx.int32 = 0\nwhile x < 4:\n    {c}\n    x = x + 1", True),
         ("x: Tx.int32 = 0\nwhile x < 4 + t:\n    {c}\n    x = x + 1", False),
-        ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif x == 0:\n    {c}", False),
+        ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif x == 0:\n    {c}", True),
+        ("x: Tx.int32 = 0\nif t < 31:\n    x = 1\nif x == 0:\n    {c}", False),
+        ("w = Tx.warp_id([2])\nfor k in Tx.serial(w + A[0]):\n    {c}", True),
+        ("for k in Tx.serial(t // 16 + A[0]):\n    {c}", False),
+        ("for k in Tx.serial(t // 32):\n    if k == t:\n        return\n    {c}", False),
+        ("w = Tx.warp_id([2])\nx: Tx.int32 = w\nwhile x < A[0]:\n    {c}\n    x = x + 2", True),
+        ("w = Tx.warp_id([2])\nif w < A[0]:\n    if A[1] < 0:\n        return\n{c}", True),
+        ("w = Tx.warp_id([2])\nif w < A[0]:\n    return\n{c}", True),
         ("x: Tx.int32 = 0\nif t < 32:\n    x = 1\nif t >= 32:\n    if x == 0:\n        {c}", True),
         ("x: Tx.int32 = A[t]\nif x == 0:\n    {c}", False),
         ("x: Tx.int32 = A[0]\nif x == 0:\n    {c}", True),
@@ -292,7 +299,7 @@ def test_a_shuffle_after_a_loop_that_some_lanes_left(leaves):
         header="from tirx_eq.layout import laneid\n",
     )
     if leaves == "return":
-        with pytest.raises(LoweringError, match="some may have returned in a loop, not by whole warps"):
+        with pytest.raises(LoweringError, match="some may have returned or not come here, not by whole warps"):
             compile_function(func)
         return
     given = np.arange(32, dtype=np.int32)

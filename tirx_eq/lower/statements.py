@@ -80,7 +80,7 @@ from .program import (
     walk,
 )  # fmt: skip
 from .sharing.active import Active, narrow, with_loop
-from .sharing.agreement import agree, classes_of, meet, scattered
+from .sharing.agreement import agree, classes_of, come_by_class, meet, scattered
 from .stack import in_registers
 from .stage_cluster import stage_cluster
 from .stage_copies import stage_copies
@@ -259,26 +259,33 @@ class Lowerer(Placed):
             if body is None:
                 branches.append(())
                 continue
-            inner = self._inside(place, body, narrow(place.active, condition, self.launch, holds))
+            inner = self._inside(place, body, self._narrowed(place, s.condition, condition, holds))
             start = inner.active
             branches.append(self.block(body, inner))
             ends.append((start, inner.active))
         self._forget(place, s)
         for body, holds in ((s.then_case, True), (s.else_case, False)):
             if body is not None and always_jumps(body):
-                place.active = narrow(place.active, condition, self.launch, not holds)
+                place.active = self._narrowed(place, s.condition, condition, not holds)
         for start, end in ends:
             place.active = place.active.without_lost(start, end)
-            if end.left is not None:
+            if end.left is not None and end.left != start.left:
                 place.active = replace(place.active, left=meet(place.active.left, end.left))
         return [If(condition, *branches)]
+
+    def _narrowed(self, place: Place, written: Expr, condition: Expr, holds: bool = True) -> Active:
+        """The threads for which a condition has a truth value; if only data decide, those of a class of it all or none."""
+        found = narrow(place.active, condition, self.launch, holds)
+        if not found.data_dependent or place.active.data_dependent or found.elected or dt.is_float(written.dtype):
+            return found
+        return come_by_class(replace(found, data_dependent=False), self.scalars.fact(written, place.facts).classes)
 
     def _after_loop(self, place: Place, before: int) -> None:
         """After a loop whose returns are those from number ``before`` on: who took one is gone."""
         for a in self.returned[before:]:
             left = place.active.left
             one_by_one = a.data_dependent or a.elected
-            left = scattered(a.mask, left) if one_by_one else meet(left, classes_of(a.mask))
+            left = scattered(a.mask, left) if one_by_one else meet(meet(left, a.left), classes_of(a.mask))
             place.active = replace(place.active, left=left)
 
     def for_(self, s: For, place: Place) -> list[Node]:
@@ -313,7 +320,7 @@ class Lowerer(Placed):
         active = with_loop(self._remaining(s, place), s.loop_var, (start, extent, step), self.launch)
         if fact is not None:
             agreed = agree(fact.classes, place.active)
-            active = active.knowing(s.loop_var) if agreed else replace(active, data_dependent=True)
+            active = active.knowing(s.loop_var) if agreed else come_by_class(active, fact.classes)
         inner = self._inside(place, s.body, active, self.scalars.written(s))
         inner.unrolled, inner.looped = False, True
         limits = dtype_range(s.loop_var.dtype) if fact is None else (fact.low, fact.high)
@@ -351,7 +358,7 @@ class Lowerer(Placed):
         condition = self.resolve(s.condition, test)
         head = tuple(test.pending)
         test.active = self._remaining(s, test)
-        inner = self._inside(test, s.body, narrow(test.active, condition, self.launch))
+        inner = self._inside(test, s.body, self._narrowed(test, s.condition, condition))
         inner.unrolled, inner.looped = False, True
         returned = len(self.returned)
         body = self.block(s.body, inner)

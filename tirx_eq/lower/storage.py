@@ -113,7 +113,7 @@ def place(buffer: Buffer, coords: Sequence[Any]) -> dict[str, Expr]:
 
 def element_offset(buffer: Buffer, coords: Sequence[Any]) -> Expr:
     """Elements from the root's start to the one at ``coords`` of a buffer in memory."""
-    return place(buffer, coords)["m"] + buffer.elem_offset
+    return place(buffer, coords).get("m", const(0)) + buffer.elem_offset
 
 
 def is_row_major(buffer: Buffer) -> bool:

@@ -24,7 +24,7 @@ def check_element(buffer: Buffer, indices: list[Expr], active: Active, launch: L
     """
     check_addresses(buffer, access)
     shape = buffer.const_shape()
-    if shape is None or active.data_dependent or active.elected or len(shape) != len(indices):
+    if shape is None or active.data_dependent or active.elected or active.left_apart() or len(shape) != len(indices):
         return
     for d, (index, extent) in enumerate(zip(indices, shape)):
         found = _per_thread(index, launch)

@@ -21,8 +21,9 @@ class Active:
 
     ``mask[t]`` says whether thread ``t`` may; ``elected`` that of each active warp only one lane does (``elect_sync``);
     ``data_dependent`` that a condition on data narrows them further, by an amount not known here; ``uniform`` are loop
-    variables that have one value in all of them.  ``left`` are classes of threads (as in :mod:`agreement`) that may have
-    returned on the way here, in a loop: those of one class all or none, those of two apart; None if nobody has.
+    variables that have one value in all of them.  ``left`` are classes of threads (as in :mod:`agreement`) that may not have
+    come here, having returned in a loop, or under a condition on data or in a loop whose rounds differ: those of one class
+    all or none, those of two apart; None if all are here.
     ``apart``: a condition on the CTA may keep others of its cluster from coming here.
     """
 
@@ -47,7 +48,7 @@ class Active:
         return replace(self, mask=self.mask & ~(start.mask & ~end.mask), data_dependent=unknown)
 
     def left_apart(self) -> bool:
-        """Whether some of these threads may have returned, and others not."""
+        """Whether some of these threads may be absent, and others not."""
         return self.left is not None and len(np.unique(np.frombuffer(self.left, dtype=np.int16)[self.mask])) > 1
 
     def threads(self) -> int:
@@ -98,7 +99,7 @@ class Active:
         text = "one thread" if n == 1 else f"{n} of {len(self.mask)} threads"
         text += ", fewer by a condition on data" if self.data_dependent else ""
         text += " of some CTAs of the cluster" if self.apart else ""
-        return text + (", of which some may have returned in a loop" if self.left_apart() else "")
+        return text + (", of which some may have returned or not come here" if self.left_apart() else "")
 
 
 def same_as(active: Active) -> tuple[Hashable, ...]:

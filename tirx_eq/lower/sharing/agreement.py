@@ -6,6 +6,8 @@ says that all are of one class.  Threads of one class hold the same value; threa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .active import Active
@@ -57,3 +59,10 @@ def agree(classes: Classes, active: Active) -> bool:
     if classes is None or active.single_thread():
         return True
     return len(np.unique(np.frombuffer(classes, dtype=np.int16)[active.mask])) <= 1
+
+
+def come_by_class(active: Active, classes: Classes) -> Active:
+    """``active`` where some of these classes of threads come and others don't, nobody knows which."""
+    if classes is not None and len(set(numbers(classes, 0).tolist())) == len(active.mask) > 1:
+        return replace(active, data_dependent=True)
+    return replace(active, left=meet(active.left, classes))
