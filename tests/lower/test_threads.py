@@ -104,8 +104,11 @@ def test_elected_lane():
 
 
 @pytest.mark.parametrize(
-    ("condition", "whole"), [("j > 0", True), ("j + bx > 1", True), ("j * tid > 3", False), ("A[j] > 0", True), ("A[tid % 4] > 0", False),
-     ("A[tid // 32 % 4] > j", False)]
+    ("condition", "whole"),
+    [
+        ("j > 0", True), ("j + bx > 1", True), ("j * tid > 3", False), ("A[j] > 0", True), ("A[tid % 4] > 0", False),
+        ("A[tid // 32 % 4] > j", False),
+    ],
 )
 def test_what_depends_on_a_loop_variable_is_the_same_for_all_threads(condition, whole):
     """A warp-wide instruction in a branch on the loop's count, which only differs between iterations."""

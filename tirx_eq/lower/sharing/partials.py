@@ -96,6 +96,11 @@ def register_partials(c: CallContext) -> Partials | str:
         weights[bit.bit_length() - 1] = 1 << count
         count += 1
     alike = share.copies & ~cross
+    unit = share.threads[share.threads // c.participants == share.threads[0] // c.participants]
+    storing = np.flatnonzero(unit & alike == 0)
+    partial = np.concatenate([share.rows[storing, g] << 10 | unit[storing] & cross for g in range(len(rows))])
+    if len(np.unique(partial)) != len(partial):
+        return "which of the threads that hold a row's part stores it doesn't follow from the bits of their numbers"
     stores = binary(EQ, tid & alike, 0) if alike else None
     part = digit_sum(tid, weights, c.launch.threads)
     return Partials(rows, part, 1 << count, (stores,) * len(rows))  # type: ignore[arg-type]
