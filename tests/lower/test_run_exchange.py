@@ -210,3 +210,27 @@ def test_every_mutant_breaks_the_equation(what, dtype, loop):
         assert status(choice, mutant, bodies, program, rest) == "different", what
         seen.add(what)
     assert seen >= {"no barrier", "left out", "another place"}
+
+
+@pytest.mark.parametrize(("threads", "unit", "axis"), [(256, 128, "tid_in_wg"), (384, 128, "tid_in_wg"), (128, 32, "laneid")])
+def test_units_that_no_layout_tells_apart_exchange_each_their_own(threads, unit, axis):
+    """At CTA scope, in layouts of a warpgroup (or a warp): every one of them has a tile of its own."""
+    func = kernel(
+        f"""
+tid = Tx.thread_id([{threads}])
+a = Tx.alloc_local((4,), "float32")
+b = Tx.alloc_local((4,), "float32")
+Tx.copy(a[:], A[tid, :])
+v = a.view({unit}, 4, layout=TileLayout(S[({unit}, 4):(1 @ {axis}, 1)]))
+u = b.view({unit}, 4, layout=TileLayout(S[(4, {unit // 4}, 4):(1, 4 @ {axis}, 1 @ {axis})]))
+Tx.cta.copy(u[:, :], v[:, :])
+Tx.copy(D[tid, :], b[:])
+""",
+        ", ".join(f'{n}: Tx.Buffer(({threads}, 4), "float32")' for n in "AD"), "from tirx_eq.layout import laneid\n",
+    )  # fmt: skip
+    given = [np.random.default_rng(0).standard_normal((threads, 4)).astype(np.float32), np.zeros((threads, 4), np.float32)]
+    made = compile_function(func)
+    for policy in ("late", "early", "random"):
+        result = made.simulate(*given, policy=policy)
+        assert not result.faults
+        np.testing.assert_array_equal(result.arrays["D"], interpret(func, *given)["D"])

@@ -15,6 +15,8 @@ from ...redistribution.distribution import Distribution
 from ...redistribution.plan import Barrier, Builder, Get, Plan, Put, Term, pruned
 from ..context import CallContext, Operand
 from ..storage import MAX_SHARED
+from .holders import Held
+from .holders import held as held_by
 from .redistribute import moved_bytes
 from .scratch import ALIGN, units
 from .spread import Spread, spread_of
@@ -53,8 +55,10 @@ def _sides(c: CallContext) -> tuple[Side, Side] | str:
     if not c.active.whole(WARP):
         return f"it is reached by {c.active.describe()}, not by whole warps"
     found = []
+    masks = [where.mask for o in (c.inputs[0], c.outputs[0]) if isinstance(where := held_by(o), Held)]
+    both = ~(masks[0] | masks[-1])  # bits of a thread's number that neither layout names: there each has its own
     for o in (c.inputs[0], c.outputs[0]):
-        side = _side(c, o)
+        side = _side(c, o, both)
         if isinstance(side, str):
             return side
         found.append(side)
@@ -65,7 +69,8 @@ def _sides(c: CallContext) -> tuple[Side, Side] | str:
     return source, target
 
 
-def _side(c: CallContext, o: Operand) -> Side | str:
+def _side(c: CallContext, o: Operand, apart: int) -> Side | str:
+    """``apart``: bits of a thread's number that tell elements of one number apart."""
     if o.bits % 8:
         return f"elements of {o.bits} bits are parts of bytes"
     spread = spread_of(c, o)
@@ -77,15 +82,19 @@ def _side(c: CallContext, o: Operand) -> Side | str:
     last = (max(spread.bytes) + o.bits // 8 - 1) // 4
     unit = spread.threads[0] // c.participants
     mine = spread.threads // c.participants == unit
+    rank = spread.threads[mine] % c.participants
+    group = np.unique(rank & apart, return_inverse=True)[1].ravel()
+    total = o.size * halves
     held = np.full((c.participants, (last - first + 1) * 4 // size), -1, dtype=np.int64)
     for s, byte in enumerate(spread.bytes):
         slot = (byte - 4 * first) // size
         for h in range(halves):
-            held[spread.threads[mine] % c.participants, slot + h] = spread.elements[mine, s] * halves + h
+            held[rank, slot + h] = group * total + spread.elements[mine, s] * halves + h
     used = np.flatnonzero((held >= 0).any(axis=0))
     held = held[:, : int(used[-1]) + 1]
-    layout = TileLayout.from_iters([(o.size * halves, 1, "m")])
-    return Side(first, size, spread, Distribution(layout, held, o.size * halves, bits))
+    total *= int(group.max()) + 1
+    layout = TileLayout.from_iters([(total, 1, "m")])
+    return Side(first, size, spread, Distribution(layout, held, total, bits))
 
 
 def _plans(c: CallContext, own: bool) -> list[Plan] | str:
