@@ -77,6 +77,7 @@ def test_vectors(body):
     "for i in Tx.vectorized(4):\n    B[t * 5 + i] = A[t * 4 + i]",  # no alignment
     "for i in Tx.vectorized(4):\n    B[t * 4 + i] = A[i * 32 + t]",  # loads apart, one store
     "for i in Tx.vectorized(4):\n    B[t * 8 + i + 1] = B[t * 8 + i]",  # each round reads what the one before wrote
+    "for i in Tx.vectorized(4):\n    B[t * 8 + i] = B[t * 8 + 3 - i]",
     "for i in Tx.vectorized(3):\n    B[t * 4 + i] = Tx.exp2(Tx.float32(0)) + A[t]",
     "for i in Tx.vectorized(2, 6):\n    B[t * 4 + i - 2] = A[t * 4 + i - 2]",
 ])  # fmt: skip

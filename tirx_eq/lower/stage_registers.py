@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from ..ir import BufferRegion, ExecScope, Op, TilePrimitiveCall, Var
+from ..ir import BufferRegion, ExecScope, IntImm, Op, TilePrimitiveCall, Var
 from ..ir.op import TILE_PREFIX
 from .candidates import NoCandidate, choose
 from .code.lane_access import register_bytes
@@ -31,7 +31,9 @@ def stage_registers(c: CallContext) -> list[TilePrimitiveCall] | None:
     if FAMILIES.get(c.op) != "map" or c.op in EXCHANGED or c.scope == "thread":
         return None
     local = [o for o in regions_of(c) if o.root.space == "local"]
-    if len(local) < 2 or any(CONDITIONS[name](c) is not None for name in NEEDED) or CONDITIONS[PLACED](c) is None:
+    if all(_alike(o, local[0]) for o in local) or any(CONDITIONS[name](c) is not None for name in NEEDED):
+        return None
+    if CONDITIONS[PLACED](c) is None:
         return None
     tried = [made for o in local if o.size == c.outputs[0].size and (made := _in_layout_of(c, o)) is not None]
     priced = [(_cycles(c, calls), k) for k, (calls, _) in enumerate(tried)]
@@ -41,6 +43,14 @@ def stage_registers(c: CallContext) -> list[TilePrimitiveCall] | None:
             for data in registers:
                 del c.storage.roots[data]
     return tried[best][0] if priced and priced[best][0] < math.inf else None
+
+
+def _alike(a: Operand, b: Operand) -> bool:
+    """Whether two operands are certainly in the same threads, in the same order: a quick answer for most calls."""
+    same = a.extents == b.extents and a.buffer.layout == b.buffer.layout
+    same = same and a.buffer.const_shape() == b.buffer.const_shape()
+    mins = [(x.min, y.min) for x, y in zip(a.region.region, b.region.region)]
+    return same and all(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value for x, y in mins)
 
 
 def _in_layout_of(c: CallContext, lead: Operand) -> tuple[list[TilePrimitiveCall], list[Var]] | None:
