@@ -13,6 +13,7 @@ from .apart import apart
 from .cost import CostTable, is_pow2
 from .engine import ENode, Graph
 from .facts import eliminate
+from .remainders import over_remainders
 from .sharing import share
 
 
@@ -75,12 +76,17 @@ def checked_equal(before: Term, after: Term, ranges: Ranges, assume: Sequence[Te
 
 
 def _decided(before: Term, after: Term, ranges: Ranges, assume: Sequence[Term]) -> str | None:
-    """The procedure that decides, of the last part of a sum that falls into parts of different variables."""
+    """The procedure that decides, of the last part of a sum that falls into parts of different variables.
+
+    Parts and remainders are tried without assumptions: what holds everywhere holds where those do.
+    """
     by: str | None = None
-    for left, right in () if assume else apart(before, after, ranges):
+    for left, right in apart(before, after, ranges):
         by = checked_equal(left, right, ranges)
         if by is None:
             break
+    if by is None and (claim := over_remainders(before, after, ranges)) is not None:
+        by = _decided_by(*claim, ())
     return by or _decided_by(before, after, ranges, assume)
 
 
