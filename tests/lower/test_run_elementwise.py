@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tirx_eq.interp.run import interpret
+from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.kernel import compile_function
 
@@ -140,10 +141,11 @@ def test_the_predicate_counts_from_the_start_of_the_region():
 
 
 @pytest.mark.parametrize("call", ["zero(B[t, :])", "fill(B[t, :], 0.0)", "fill(B[t, :], -1.0)", "memset(B[t, :], 0)"])
-def test_scale_factors_have_no_zero(call):
+def test_scale_factors_are_filled_with_what_a_conversion_makes_of_it(call):
+    """The power of two at or above the magnitude, the least one for zero."""
     func = kernel(f"t = Tx.thread_id([32])\nTx.{call}", 'B: Tx.Buffer((32, 16), "float8_e8m0fnu")')
-    with pytest.raises(NoCandidate, match="powers of two: there is no zero"):
-        compile_function(func)
+    made = compile_function(func).simulate(np.zeros((32, 16), dt.numpy_dtype("float8_e8m0fnu")))
+    assert (made.arrays["B"].astype(np.float32) == (1.0 if "-1" in call else 2.0**-127)).all()
 
 
 CAST_TYPES = (

@@ -113,7 +113,7 @@ CLUSTER_WITNESSES |= {
     if (what, name) not in (("map", ", of another shape"),)
 }  # fmt: skip
 CLUSTER_WITNESSES |= {
-    f"truth values by a cluster, {k}": _part(call, dtype="bool")
-    for k, call in enumerate(("Tx.cluster.add(D[:, :], A[:, :], B[:, :])", "Tx.cluster.sum(E[:], A[:, :])",
+    f"tf32 by a cluster, {k}": _part(call, dtype="tfloat32")
+    for k, call in enumerate(("Tx.cluster.sub(D[:, :], A[:, :], B[:, :])", "Tx.cluster.reduce_negate(E[:], A[:, :], 'sum')",
                               "Tx.cluster.gemm(D[:, :], A[:, :], B[:, :], B[:, :])"))
 }  # fmt: skip

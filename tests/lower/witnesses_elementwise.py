@@ -51,7 +51,7 @@ REDUCING = {
     "registers reduced by five lanes": of("if tid < 5:\n    Tx.warp.max(r[0:1], a[:])", VECTOR),
     "sum by a cluster": of("Tx.cluster.sum(B[0, :], A[:, :])", params=FLOATS),
     "sum of tensor memory": of("Tx.warp.sum(r[0:1], t[:, :])", VECTOR + TENSOR_MEMORY),
-    "sum of truth values": of("Tx.sum(q[0:1], q[1:5])", 'q = Tx.alloc_local((8,), "bool")\n'),
+    "negative of truth values": of("Tx.reduce_negate(q[0:1], q[1:5], 'sum')", 'q = Tx.alloc_local((8,), "bool")\n'),
     "two rows, one place": of("Tx.sum(r[0:1], b[:, :])", VECTOR + "b = a.view(2, 8, layout=TileLayout(S[(2, 8):(8, 1)]))\n"),
     "rows over several warps": of(
         "Tx.wg.sum(r[:], v[:, :], axes=0)", VECTOR + "v = a.view(128, 16, layout=TileLayout(S[(128, 16):(1 @ tid_in_wg, 1)]))\n"),

@@ -38,8 +38,6 @@ for op, value in (("fill", ", 1"), ("memset", ", 1"), ("zero", "")):
         f"half {op} of five lanes": of(f"if tid < 5:\n    Tx.warp.{op}(r[1:9]{value})"),
         f"half {op} by a cluster": of(f"Tx.cluster.{op}(B[:, :]{value})"),
         f"half {op} of whole bytes": of(f"Tx.{op}(B[0, :]{value})", "", PARAMS.replace("float4_e2m1fn", "uint8")),
-        f"half {op} of scale factors": of(
-            f"Tx.{op}(B[0, :]{value.replace('1', '-1')})", "", PARAMS.replace("float4_e2m1fn", "float8_e8m0fnu")),
         f"half {op} of tensor memory": of(f"Tx.{op}(t[0:1, :]{value})", TENSOR_MEMORY),
         f"half {op} of bytes of memory": of(f"Tx.{op}(B[0, 1:9]{value})"),
         f"half {op} of the lower lanes": of(f"if w == 0:\n    Tx.warp.{op}(l[:, :]{value})", LANES),

@@ -76,6 +76,7 @@ REGISTER_WITNESSES = {
     "product by a thread": of("Tx.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", PRODUCT),
     "product of tensor memory": of(ONE + "Tx.warp.gemm(d[:, :], tm[0:16, 0:16], b[:, :], d[:, :])", PRODUCT + TENSOR),
     "product of truth values": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("bool")),
+    "product of tf32": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :])", MATRICES.format("tfloat32")),
     "product by a factor from memory": of(ONE + "Tx.warp.gemm(d[:, :], a[:, :], b[:, :], d[:, :], alpha=t[0, 0])", PRODUCT),
     "product element by element": of("Tx.cta.gemm(t[0:8, 0:8], t[8:16, 0:8], t[8:16, 8:16], t[0:8, 0:8])", PRODUCT),
     "product in place": of(ONE + "Tx.warp.gemm(t[0:8, 0:8], t[0:8, 0:8], t[8:16, 0:8], t[0:8, 0:8])", PRODUCT),

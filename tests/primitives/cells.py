@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from tirx_eq.ir import PrimFunc
 from tirx_eq.ir import dtype as dt
@@ -29,8 +30,8 @@ DTYPES = (
 AXES = "from tirx_eq.layout import laneid, warpid, tx, cbx\n"
 #: Layout of registers that a scope shares out, one row per thread.
 SPREAD = {
-    "warp": "S[(32, {n}):(1 @ laneid, 1)]", "warpgroup": "S[(128, {n}):(1 @ tid_in_wg, 1)]",
-    "cta": "S[(4, 32, {n}):(1 @ warpid, 1 @ laneid, 1)]", "cluster": "S[(2, 128, {n}):(1 @ cbx, 1 @ tx, 1)]",
+    "warp": "S[(32, {n}):(1 @ laneid, {s})]", "warpgroup": "S[(128, {n}):(1 @ tid_in_wg, {s})]",
+    "cta": "S[(4, 32, {n}):(1 @ warpid, 1 @ laneid, {s})]", "cluster": "S[(2, 128, {n}):(1 @ cbx, 1 @ tx, {s})]",
 }  # fmt: skip
 
 
@@ -139,13 +140,13 @@ class _Writer:
         self.ctas = 1
         self.row = "tid"  # of the tile, that a thread brings and fetches
 
-    def operand(self, name: str, place: str, scope: str, dtype: str, columns: int, is_output: bool,
+    def operand(self, name: str, place: str, scope: str, dtype: str, row: tuple[int, ...], is_output: bool,
                 product_of_rows: bool = False) -> str:  # fmt: skip
-        """Declare an operand; how it is written in the call."""
-        self.params.append(f'{name}: Tx.Buffer(({rows_of(scope)}, {columns}), "{dtype}")')
+        """Declare an operand whose rows have extents ``row``; how it is written in the call."""
+        self.params.append(f'{name}: Tx.Buffer(({rows_of(scope)}, {_list(row)}), "{dtype}")')
         self.ctas = CTAS if scope == "cluster" else 1
         self.row = "b * 128 + tid" if scope == "cluster" else "tid"
-        getattr(self, f"_{place.split()[0]}")(name, scope, dtype, columns, is_output)
+        getattr(self, f"_{place.split()[0]}")(name, scope, dtype, row, is_output)
         rows = {"thread": "tid", "warp": "w * 32 : w * 32 + 32"}.get(scope, ":")
         if name.startswith("B") and product_of_rows:
             if place == REGISTERS:
@@ -155,10 +156,11 @@ class _Writer:
             if place == SHARED and scope == "cluster":  # every CTA has all of it
                 self.before.append(f"Tx.copy(s{name}[tid, :], {name}[tid, :])")
             if place == TMEM and scope == "cluster":
-                layout = f"TileLayout(S[({ROWS}, {columns}) : (1 @ TLane, 1 @ TCol)])"
-                self.before.append(f"o{name} = t{name}.view({ROWS}, {columns}, layout={layout})")
+                layout = f"TileLayout(S[({ROWS}, {_list(row)}) : (1 @ TLane, 1 @ TCol)])"
+                self.before.append(f"o{name} = t{name}.view({ROWS}, {_list(row)}, layout={layout})")
                 return f"o{name}[0:{DEPTH}, :]"
-            return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[0:{DEPTH}, :]"
+            first = f"w * 32 : w * 32 + {DEPTH}" if place == TMEM and scope == "warp" else f"0:{DEPTH}"  # lanes that it reaches
+            return f"{ {SHARED: 's', GLOBAL: '', TMEM: 't'}[place] }{name}[{first}, :]"
         if place == REGISTERS and product_of_rows and scope == "thread":
             view = f"m{name} = r{name}.view(1, {DEPTH})"
             self.before.append(view)
@@ -166,63 +168,69 @@ class _Writer:
         if product_of_rows and scope == "thread":
             rows = "tid : tid + 1"
         if place == REGISTERS:
-            return f"r{name}[:]" if scope == "thread" else f"v{name}[:, :]"
+            return f"r{name}[{_all(row)}]" if scope == "thread" else f"v{name}[:, {_all(row)}]"
         prefix = {SHARED: "c" if scope == "cluster" else "s", GLOBAL: "", TMEM: "t"}[place]
-        return f"{prefix}{name}[{rows}, :]"
+        return f"{prefix}{name}[{rows}, {_all(row)}]"
 
-    def _global(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
+    def _global(self, name: str, scope: str, dtype: str, row: tuple[int, ...], is_output: bool) -> None:
         pass
 
-    def _registers(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
-        self.before.append(f'r{name} = Tx.alloc_local(({columns},), "{dtype}")')
-        self.before.append(f"Tx.copy(r{name}[:], {name}[{self.row}, :])")
+    def _registers(self, name: str, scope: str, dtype: str, row: tuple[int, ...], is_output: bool) -> None:
+        every = _all(row)
+        self.before.append(f'r{name} = Tx.alloc_local(({_list(row)},), "{dtype}")')
+        self.before.append(f"Tx.copy(r{name}[{every}], {name}[{self.row}, {every}])")
         if scope != "thread":
             rows = 32 if scope == "warp" else rows_of(scope)
-            layout = SPREAD[scope].format(n=columns)
-            self.before.append(f"v{name} = r{name}.view({rows}, {columns}, layout=TileLayout({layout}))")
+            layout = SPREAD[scope].format(n=_list(row), s=_list(_strides(row)))
+            self.before.append(f"v{name} = r{name}.view({rows}, {_list(row)}, layout=TileLayout({layout}))")
         if is_output:
-            self.after.append(f"Tx.copy({name}[{self.row}, :], r{name}[:])")
+            self.after.append(f"Tx.copy({name}[{self.row}, {every}], r{name}[{every}])")
 
-    def _shared(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
+    def _shared(self, name: str, scope: str, dtype: str, row: tuple[int, ...], is_output: bool) -> None:
         self.shared = True
-        self.before.append(f's{name} = Tx.alloc_shared([{ROWS}, {columns}], "{dtype}")')
-        self.before.append(f"Tx.copy(s{name}[tid, :], {name}[{self.row}, :])")
+        every = _all(row)
+        self.before.append(f's{name} = Tx.alloc_shared([{ROWS}, {_list(row)}], "{dtype}")')
+        self.before.append(f"Tx.copy(s{name}[tid, {every}], {name}[{self.row}, {every}])")
         if scope == "cluster":
-            layout = f"TileLayout(S[({CTAS}, {ROWS}, {columns}):(1 @ cbx, {columns}, 1)])"
+            layout = f"TileLayout(S[({CTAS}, {ROWS}, {_list(row)}):(1 @ cbx, {prod(row)}, {_list(_strides(row))})])"
             self.before.append(
-                f'c{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", data=s{name}.data, scope="shared", '
+                f'c{name} = Tx.decl_buffer(({rows_of(scope)}, {_list(row)}), "{dtype}", data=s{name}.data, scope="shared", '
                 f"layout={layout})"
             )
         if is_output:
-            self.after.append(f"Tx.copy({name}[{self.row}, :], s{name}[tid, :])")
+            self.after.append(f"Tx.copy({name}[{self.row}, {every}], s{name}[tid, {every}])")
 
-    def _tensor(self, name: str, scope: str, dtype: str, columns: int, is_output: bool) -> None:
+    def _tensor(self, name: str, scope: str, dtype: str, row: tuple[int, ...], is_output: bool) -> None:
+        columns, every = prod(row), _all(row)
         words = max(1, columns * dt.storage_bits(dtype) // 32)
         first = self.columns
         self.columns += words
         spread = f"TileLayout(S[({ROWS}, {{}}) : (1 @ {{}}, 1{{}})])"
         tmem, regs = spread.format(words, "TLane", " @ TCol"), spread.format(words, "tid_in_wg", "")
-        tile, at = spread.format(columns, "TLane", " @ TCol"), f"addr[0] + {first}"
+        steps, at = ", ".join(f"{s} @ TCol" for s in _strides(row)), f"addr[0] + {first}"
+        tile = f"TileLayout(S[({ROWS}, {_list(row)}) : (1 @ TLane, {steps})])"
         if scope == "cluster":
-            tile = f"TileLayout(S[({CTAS}, {ROWS}, {columns}) : (1 @ cbx, 1 @ TLane, 1 @ TCol)])"
+            tile = f"TileLayout(S[({CTAS}, {ROWS}, {_list(row)}) : (1 @ cbx, 1 @ TLane, {steps})])"
         part = columns * dt.storage_bits(dtype) < 32  # of a word
         self.before += [
-            f't{name} = Tx.decl_buffer(({rows_of(scope)}, {columns}), "{dtype}", scope="tmem", allocated_addr={at}, '
+            f't{name} = Tx.decl_buffer(({rows_of(scope)}, {_list(row)}), "{dtype}", scope="tmem", allocated_addr={at}, '
             f"layout={tile})",
             f'u{name} = Tx.decl_buffer(({ROWS}, {words}), "uint32", scope="tmem", allocated_addr={at}, layout={tmem})',
             f'h{name} = Tx.alloc_local(({words},), "uint32")',
-            f'g{name} = Tx.decl_buffer(({columns},), "{dtype}", data=h{name}.data, scope="local")' if part else
+            f'g{name} = Tx.decl_buffer(({_list(row)},), "{dtype}", data=h{name}.data, scope="local")' if part else
             f'g{name} = Tx.decl_buffer(({rows_of(scope)}, {words}), "uint32", data={name}.data)',
             f"k{name} = h{name}.view({ROWS}, {words}, layout={regs})",
             *([f"h{name}[0] = Tx.uint32(0)"] if part else []),
-            f"Tx.copy(g{name}[:], {name}[{self.row}, :])" if part else f"Tx.copy(h{name}[:], g{name}[{self.row}, :])",
+            f"Tx.copy(g{name}[{every}], {name}[{self.row}, {every}])" if part else
+            f"Tx.copy(h{name}[:], g{name}[{self.row}, :])",
             f"Tx.wg.copy_async(u{name}[:, :], k{name}[:, :])",
             "Tx.ptx.tcgen05.wait.st()",
         ]
         if is_output:
             self.after += [
                 f"Tx.wg.copy_async(k{name}[:, :], u{name}[:, :])", "Tx.ptx.tcgen05.wait.ld()",
-                f"Tx.copy({name}[{self.row}, :], g{name}[:])" if part else f"Tx.copy(g{name}[{self.row}, :], h{name}[:])",
+                f"Tx.copy({name}[{self.row}, {every}], g{name}[{every}])" if part else
+                f"Tx.copy(g{name}[{self.row}, :], h{name}[:])",
             ]  # fmt: skip
 
     def text(self) -> str:
@@ -246,11 +254,27 @@ class _Writer:
         return "\n".join(lines)
 
 
-def columns_of(cell: Cell, operand: str) -> int:
-    """Columns of an operand: rows fill whole 32-bit words."""
+def row_of(cell: Cell, operand: str) -> tuple[int, ...]:
+    """Extents of an operand's rows, which fill whole 32-bit words; reductions of 4 bits have two results, a byte, for each."""
     if cell.primitive == "gemm":
-        return DEPTH
-    return cell.spec.operands[operand] or max(COLUMNS, 64 // dt.storage_bits(cell.dtype))
+        return (DEPTH,)
+    given = cell.spec.operands[operand]
+    columns = given or max(COLUMNS, 64 // dt.storage_bits(cell.dtype))
+    if 1 not in cell.spec.operands.values() or dt.storage_bits(cell.dtype) >= 8:
+        return (columns,)
+    return (2,) if given == 1 else (2, columns)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _all(row: Sequence[int]) -> str:
+    return ", ".join(":" for _ in row)
+
+
+def _strides(row: Sequence[int]) -> list[int]:
+    return [prod(row[k + 1 :]) for k in range(len(row))]
 
 
 def dtype_of(cell: Cell, operand: str) -> str:
@@ -288,7 +312,7 @@ def _write(group: Sequence[Cell]) -> _Writer:
         for name in spec.operands:
             place = spec.place(cell.placement, name)
             written[name] = writer.operand(
-                f"{name}{i}", place, cell.scope, dtype_of(cell, name), columns_of(cell, name), name in spec.outputs,
+                f"{name}{i}", place, cell.scope, dtype_of(cell, name), row_of(cell, name), name in spec.outputs,
                 cell.primitive == "gemm",
             )
         flat = cell.scope == "thread" and spec.place(cell.placement, "D") == REGISTERS

@@ -20,7 +20,7 @@ from tirx_eq.lower.stage_tmem import stage_tensor_memory
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
 
-from .cells import Cell, call_lines, cell_kernel, columns_of, dtype_of, rows_of
+from .cells import Cell, call_lines, cell_kernel, dtype_of, row_of, rows_of
 
 #: Whether all cells are checked, or one group of them in so many, in every run the same ones.
 ALL = os.environ.get("TIRX_EQ_ALL_CELLS") == "1"
@@ -88,7 +88,7 @@ def _nearest(rejected: dict[str, tuple[Rejection, ...]]) -> Rejection:
 def values(cell: Cell, operand: str, seed: int) -> np.ndarray:
     """Small whole numbers, positive, exact in every dtype."""
     dtype = dtype_of(cell, operand)
-    shape = (rows_of(cell.scope), columns_of(cell, operand))
+    shape = (rows_of(cell.scope), *row_of(cell, operand))
     rng = np.random.default_rng(seed)
     if dt.bits(dtype) < 8 and dtype != "bool":
         return rng.choice([0.5, 1.0, 1.5, 2.0], shape).astype(dt.numpy_dtype(dtype))

@@ -289,10 +289,10 @@ def reduce_value(op: str, array: Array, dtype: str, axes: Sequence[int]) -> Arra
         if dt.is_float(dtype):
             wide = values.widen(array)
             terms = prod(array.shape[a] for a in along)
-            total = np.sum(wide, axis=along, keepdims=True)
+            total = values.total(wide, along, dtype)
             total = noise.total(total, terms, lambda: np.sum(np.abs(wide), axis=along, keepdims=True))
             return values.round_to(total, dtype)
-        return np.sum(array, axis=along, keepdims=True)
+        return values.wrap(np.sum(array, axis=along, keepdims=True), dtype)
     if op not in _REDUCERS:
         raise InterpreterError(f"'{op}' is not a reduction", hint="sum, max or min")
     for axis in along:
@@ -323,7 +323,9 @@ def _write_reduced(
         )
     value = value.reshape(value.shape[0], *extents)
     if negate:
-        value = -value
+        if dtype == "bool":
+            raise InterpreterError("truth values have no negative: cast them first")
+        value = values.round_to(-values.widen(value), dtype) if dt.is_float(dtype) else values.wrap(-value, dtype)
     if accum:
         before = _as(run.read(dst), dtype)
         value = combine(op, before.array, value)

@@ -9,24 +9,17 @@ transcendental functions are evaluated in float64 and rounded.  min and max take
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import fsum, isfinite
 from typing import Any
 
 import numpy as np
 
 from ..ir import dtype as dt
+from ..ir.rounding import SATURATING, SCALE, round_to, widen
 from . import noise
 from .faults import InterpreterError
 
 Array = Any
-
-#: Formats to which a conversion saturates (PTX ISA, cvt: .satfinite is the only form for these).
-SATURATING = {
-    "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float6_e2m3fn": 7.5, "float6_e3m2fn": 28.0, "float4_e2m1fn": 6.0,
-}  # fmt: skip
-
-
-#: Formats that have no NaN: it becomes the largest number (PTX ISA, cvt.satfinite).
-WITHOUT_NAN = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
 
 
 def holding(dtype: str) -> np.dtype[Any]:
@@ -48,64 +41,6 @@ def wrap(value: Array, dtype: str) -> Array:
         return np.asarray(value).astype(holding(dtype))
     v = np.asarray(value).astype(np.int64) & ((1 << bits) - 1)
     return np.where(v >> (bits - 1) != 0, v - (1 << bits), v) if kind == "int" else v
-
-
-def widen(value: Array) -> Array:
-    """Any float array as float64, exactly."""
-    a = np.asarray(value)
-    return (
-        a
-        if a.dtype == np.float64
-        else a.astype(np.float32).astype(np.float64)
-        if _is_extension(a)
-        else a.astype(np.float64)
-    )
-
-
-def _is_extension(a: Array) -> bool:
-    return a.dtype.kind not in "fiub"
-
-
-def round_to(value: Array, dtype: str) -> Array:
-    """A float64 array rounded once to the float ``dtype``, ties to even; narrow formats saturate."""
-    value = np.asarray(value, dtype=np.float64)
-    base = dt.element(dtype)
-    target = np.dtype(dt.numpy_dtype(base))
-    with np.errstate(all="ignore"):
-        if base == "float64":
-            return value
-        if base in ("float32", "float16"):
-            return value.astype(target)
-        if base == "tfloat32":
-            odd = _float32_odd(value).view(np.uint32)
-            return ((odd + 0xFFF + ((odd >> 13) & 1)) & np.uint32(0xFFFFE000)).view(np.float32)
-        if base in SATURATING:
-            value = np.clip(value, -SATURATING[base], SATURATING[base])
-            if base in WITHOUT_NAN:
-                value = np.where(np.isnan(value), SATURATING[base], value)
-        if base == "float8_e8m0fnu":
-            return _power_of_two(value, target)
-        # Through float32 rounded to odd, so that the second rounding sees whether the first was exact.
-        return _float32_odd(value).astype(target)
-
-
-def _float32_odd(value: Array) -> Array:
-    """float64 to float32, inexact results with the last bit set."""
-    near = np.atleast_1d(value.astype(np.float32))
-    back = near.astype(np.float64)
-    toward_zero = np.where(np.abs(back) > np.abs(value), np.nextafter(near, np.float32(0)), near).astype(np.float32)
-    bits = toward_zero.view(np.uint32)
-    inexact = (toward_zero.astype(np.float64) != value) & np.isfinite(toward_zero)
-    return np.where(inexact, bits | 1, bits).astype(np.uint32).view(np.float32).reshape(np.shape(value))
-
-
-def _power_of_two(value: Array, target: Any) -> Array:
-    """Scale factors: the next power of two not below the magnitude (cvt.rp.satfinite.ue8m0x2)."""
-    mantissa, exponent = np.frexp(np.abs(value))
-    power = np.where(value == 0, -127, np.where(np.isinf(value), 127, np.clip(exponent - (mantissa == 0.5), -127, 127)))
-    return (
-        np.where(np.isnan(value), np.float32(np.nan), np.ldexp(np.float32(1), power)).astype(np.float32).astype(target)
-    )
 
 
 def constant(value: Any, dtype: str) -> Array:
@@ -218,16 +153,42 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 def binary(name: str, a: Array, b: Array) -> Array:
     """The value of a binary node."""
     a, b = np.asarray(a), np.asarray(b)
+    if name in _NUMBERS_ONLY and a.dtype == b.dtype == np.bool_:
+        raise InterpreterError(f"{name} of truth values: cast them first")
     if name == "Mul" and a.dtype == np.int64 and a.size and b.size and _size(a) * _size(b) >= 1 << 63:
         raise InterpreterError("an integer product beyond 64 bits")
     with np.errstate(all="ignore"):
-        if name in _ROUNDED and a.dtype.name in SATURATING:  # as a conversion saturates
-            made = round_to(BINARY[name](widen(a), widen(b)), a.dtype.name)
+        if name in _ROUNDED and a.dtype.name in _CONVERTED:
+            exact = _sum if name == "Add" and a.dtype.name == SCALE else BINARY[name]
+            made = round_to(exact(widen(a), widen(b)), a.dtype.name)
         else:
             made = BINARY[name](a, b)
     return made if name not in _ROUNDED or not noise.active() else _disturbed(made)
 
 
+def _sum(a: Array, b: Array) -> Array:
+    """A sum in float64, of which a later rounding in any direction is that of the exact sum."""
+    total = a + b
+    rest = total - a
+    error = (a - (total - rest)) + (b - rest)
+    return _to_odd(total, np.where(np.isfinite(total), error, 0.0)).reshape(np.shape(total))
+
+
+def total(wide: Array, axes: tuple[int, ...], dtype: str) -> Array:
+    """The sum of float64 values over ``axes``, which keep extent 1; for scale factors one that is rounded as the exact sum."""
+    made = np.sum(wide, axis=axes, keepdims=True)
+    if dtype != SCALE:
+        return made
+    rows = np.moveaxis(wide, axes, range(-len(axes), 0)).reshape(made.size, -1).tolist()
+    near = [fsum(row) for row in rows]
+    rest = [fsum([*row, -x]) if isfinite(x) else 0.0 for row, x in zip(rows, near)]
+    return _to_odd(np.array(near), np.array(rest)).reshape(made.shape)
+
+
+#: Formats without arithmetic of their own: results are converted to them, which saturates.
+_CONVERTED = frozenset((*SATURATING, SCALE))
+#: Operators that truth values don't have; a sum is true if any is, a product if all are.
+_NUMBERS_ONLY = frozenset(("Sub", "Div", "Mod", "FloorDiv", "FloorMod"))
 #: Operators that round.
 _ROUNDED = frozenset(("Add", "Sub", "Mul", "Div"))
 

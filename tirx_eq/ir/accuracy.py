@@ -65,6 +65,7 @@ UNIT = {
     "float16": Accuracy(2.0**-11, 2.0**-25), "bfloat16": Accuracy(2.0**-8, 2.0**-134),
     "float8_e4m3fn": Accuracy(2.0**-4, 2.0**-10),
     "float8_e5m2": Accuracy(2.0**-3, 2.0**-17), "float4_e2m1fn": Accuracy(2.0**-2, 2.0**-2),
+    "float8_e8m0fnu": Accuracy(2.0**-1, 2.0**-128),  # half a step up; rounded upwards, results may be a whole one off
 }  # fmt: skip
 
 

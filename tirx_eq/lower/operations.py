@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..ir import BufferRegion, Expr, IntImm, Op, TilePrimitiveCall
 from ..ir import dtype as dt
 from .code.functions import NARROW_FORMS
 from .code.lanes import bits_of
-from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, FLOAT4, FLOATS, OPAQUE, SCALE, cast_path
+from .code.recipes import ARITHMETIC, ARITHMETIC_DTYPES, CONVERTED, FLOATS, TRUTH, cast_path
 from .intrinsics.language import constant
 
 #: An operand's name, or an operation on trees.
@@ -42,7 +43,9 @@ def tree_of(call: TilePrimitiveCall) -> Tree:
     if name in AFFINE:
         inner: Tree = "src"
         bias, scale = call.operand("bias"), call.operand("scale")
-        if bias is not None and scale is not None:
+        if bias is not None and scale is not None and _regions_dtype(call, ("src", "scale", "bias")) in CONVERTED:
+            inner = ("add", ("mul", inner, "scale"), "bias")  # each is rounded
+        elif bias is not None and scale is not None:
             inner = ("fma", inner, "scale", "bias")
         elif scale is not None:
             inner = ("mul", inner, "scale")
@@ -85,9 +88,19 @@ def widest(dtypes: list[str]) -> str:
 
 def common_dtype(call: TilePrimitiveCall) -> str:
     """The dtype that all operands are brought to; plain numbers follow the regions."""
-    given = [call.operand(n) for n in leaves(tree_of(call)) if n != "zero"]
+    return _regions_dtype(call, [n for n in leaves(tree_of(call)) if n != "zero"])
+
+
+def _regions_dtype(call: TilePrimitiveCall, names: Sequence[str]) -> str:
+    given = [call.operand(n) for n in names]
     regions = [g.dtype for g in given if isinstance(g, BufferRegion)]
     return widest(regions) if regions else call.dsts[0].dtype
+
+
+def rounds_each(dtype: str) -> bool:
+    """Whether every operation of several is rounded to ``dtype``: where it has none of its own, intermediate values would have
+    another range and, for scale factors, a sign."""
+    return dtype in CONVERTED or dtype == "bool"
 
 
 def scalar_dtype(value: Any) -> str:
@@ -115,21 +128,19 @@ def work_dtype(call: TilePrimitiveCall) -> str:
     if native(tree, common):
         return common
     # Integers of 8 bits have no instructions: those of 16 bits give the same low bits.
-    return "float32" if common in FLOATS else {"int8": "int16", "uint8": "uint16"}.get(common, common)
+    return "float32" if common in FLOATS else {"int8": "int16", "uint8": "uint16", "bool": "uint16"}.get(common, common)
 
 
 def unsupported(call: TilePrimitiveCall) -> str | None:
     """Why the dtypes or operations of an element-wise call have no PTX, or None."""
     tree = tree_of(call)
     for region in call.regions():
-        if region.dtype not in ARITHMETIC_DTYPES and (region.dtype not in OPAQUE or set(operations(tree)) - {"select"}):
+        if region.dtype not in (*ARITHMETIC_DTYPES, "bool"):
             return f"'{region.buffer.name}' is of {region.dtype}"
     common, work, target = common_dtype(call), work_dtype(call), call.dsts[0].dtype
-    if target == SCALE and (tree == "zero" or _not_positive(call, tree)):
-        return f"{target} holds powers of two: there is no zero and nothing negative among them"
-    if common == FLOAT4 and set(operations(tree)) - {"select"}:
-        return f"{common} is only converted"
     for op in operations(tree):
+        if common == "bool" and op not in TRUTH:
+            return f"truth values have no {op}: cast them first"
         if op != "select" and (op, work, 1) not in ARITHMETIC:
             return f"there is no {op} of {common}"
     for name in leaves(tree):
@@ -137,12 +148,6 @@ def unsupported(call: TilePrimitiveCall) -> str | None:
         if isinstance(value, BufferRegion) and (path := _path(value.dtype, common, work)) is not None:
             return path
     return _path(common, common, target)
-
-
-def _not_positive(call: TilePrimitiveCall, tree: Tree) -> bool:
-    """Whether the call fills with a constant of at most 0."""
-    value = constant(call.operand(tree)) if isinstance(tree, str) else None
-    return isinstance(value, (int, float)) and value <= 0
 
 
 def filled(call: TilePrimitiveCall) -> int | str:

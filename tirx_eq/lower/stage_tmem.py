@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from ..ir import (
     LT,
@@ -36,9 +37,10 @@ from ..ir.op import TILE_PREFIX
 from ..ir.stmt import seq
 from ..ir.structural import structural_equal
 from ..layout import TileLayout
-from .expand import expand
+from .expand import barrier_between, expand
 from .operations import REDUCTIONS
 from .sharing.threads import WARP, WARPGROUP, Launch
+from .stage_factors import shared_factor, shared_factors, unused
 from .stage_warpgroups import split_warpgroups
 
 #: Scope -> lanes of tensor memory that its threads reach together, and the axis that counts the threads.
@@ -101,7 +103,10 @@ class _Stage(StmtMutator):
         if any(r.buffer.data is out.buffer.data and not structural_equal(r, out) for r in others for out in outputs):
             return False
         held = [r for r in value.regions() if r.buffer.scope == "tmem"]
-        found = [(r, rows[1]) for r in held if (rows := _rows(r, WARPGROUP)) is not None]
+        shapes = [(r, rows) for r in held if (rows := _rows(r, WARPGROUP)) is not None]
+        if value.op.short_name == "gemm" or any(len(rows) > 2 for _, rows in shapes):
+            return False
+        found = [(r, rows[1]) for r, rows in shapes]
         width = max((columns for _, columns in found), default=0)
         groups = self.launch.threads // WARPGROUP
         whole = all(n != width or (n % groups == 0 and n // groups * dt.storage_bits(r.dtype) % 32 == 0) for r, n in found)
@@ -142,7 +147,7 @@ class _Stage(StmtMutator):
             return [move(*value.args), _wait(value, loading=spaces[0] == "local")]
         if value.op.short_name in MOVES and spaces == ["tmem", "tmem"] and (rows := _rows(value.args[1], lanes)) is not None:
             dst, src = value.args
-            held = self._registers(src, axis, *rows, shared_out)
+            held = self._registers(src, axis, rows, shared_out)
             loaded = [move(held, src), _wait(value, loading=True)]
             return [AllocBuffer(held.buffer, span=value.span), *loaded, move(dst, held), _wait(value, loading=False)]
         before: list[Stmt] = []
@@ -150,11 +155,24 @@ class _Stage(StmtMutator):
         args = []
         names = value.signature.operands
         waits = False
+        gathered: list[Stmt] = []
         for name, arg in zip(names, value.args):
+            if name in shared_factors(value) and isinstance(arg, BufferRegion) and arg.buffer.scope == "tmem":
+                self.count += 1
+                factor = shared_factor(value, arg, self.launch, lanes, axis, f"staged_{arg.buffer.name}_{self.count}")
+                if factor is not None:
+                    before += [*factor.declared, move(factor.held, factor.whole)]
+                    gathered += factor.stores
+                    args.append(factor.region)
+                    waits = True
+                    continue
+            if unused(value, name):
+                args.append(arg)
+                continue
             if not (isinstance(arg, BufferRegion) and arg.buffer.scope == "tmem") or (rows := _rows(arg, lanes)) is None:
                 args.append(arg)
                 continue
-            held = self._registers(arg, axis, *rows, shared_out)
+            held = self._registers(arg, axis, rows, shared_out)
             before.append(AllocBuffer(held.buffer, span=value.span))
             args.append(held)
             output = name in value.signature.outputs
@@ -165,23 +183,27 @@ class _Stage(StmtMutator):
                 after += [move(arg, held), _wait(value, loading=False)]
         if waits:
             before.append(_wait(value, loading=True))
-        return [*before, replace(value, args=tuple(args), span=value.span), *after]
+        # Whoever stores the factors of the next call waits until all have read these.
+        done = barrier_between(value, "shared", self.launch) if gathered else []
+        return [*before, *gathered, replace(value, args=tuple(args), span=value.span), *done, *after]
 
-    def _registers(self, region: BufferRegion, axis: str, rows: int, columns: int, shared_out: bool) -> BufferRegion:
+    def _registers(self, region: BufferRegion, axis: str, extents: tuple[int, ...], shared_out: bool) -> BufferRegion:
         """Registers of the threads along an axis, a row for each; of several warpgroups, each has as many columns of its own,
         if they are ``shared_out`` and fill whole columns of tensor memory, else all of them."""
         self.count += 1
         name = f"staged_{region.buffer.name}_{self.count}"
         data = Var(name, PointerType(PrimType(region.buffer.dtype), "local"))
-        layout = TileLayout.from_iters([(rows, 1, axis), (columns, 1, "m")])
+        rows, *row = extents
+        inner = [(e, prod(row[k + 1 :]), "m") for k, e in enumerate(row)]
+        layout = TileLayout.from_iters([(rows, 1, axis), *inner])
         groups = self.launch.threads // WARPGROUP
         if axis == "tx":
-            mine, rest = divmod(columns, groups)
+            mine, rest = divmod(row[0], groups)
             if shared_out and not rest and mine * dt.storage_bits(region.buffer.dtype) % 32 == 0:
                 layout = TileLayout.from_iters([(rows, 1, axis), (groups, WARPGROUP, axis), (mine, 1, "m")])
             else:
-                layout = TileLayout.from_iters([(rows, 1, axis), (columns, 1, "m")], [(groups, WARPGROUP, axis)])
-        shape = (const(rows), const(columns))
+                layout = TileLayout.from_iters([(rows, 1, axis), *inner], [(groups, WARPGROUP, axis)])
+        shape = tuple(const(e) for e in extents)
         return Buffer(data, region.buffer.dtype, shape, name=name, layout=layout, span=region.buffer.span).full_region()
 
 
@@ -192,15 +214,15 @@ def _touches(value: TilePrimitiveCall) -> bool:
     return any(isinstance(a, TilePrimitiveCall) and _touches(a) for a in value.args)
 
 
-def _rows(region: BufferRegion, lanes: int) -> tuple[int, int] | None:
-    """(lanes, columns) of a region with this many rows, else None."""
+def _rows(region: BufferRegion, lanes: int) -> tuple[int, ...] | None:
+    """(lanes, extents of a row) of a region with this many rows, else None."""
     extents = region.const_extents()
     if extents is None:
         return None
     big = [e for e in extents if e != 1]
     if big == [lanes]:
         return lanes, 1
-    return (big[0], big[1]) if len(big) == 2 and big[0] == lanes else None
+    return tuple(big) if len(big) > 1 and big[0] == lanes else None
 
 
 def _accumulates(value: TilePrimitiveCall) -> bool:

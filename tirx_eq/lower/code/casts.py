@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ...errors import LoweringError
 from ...ir import Cast
 from ...ir import dtype as dt
+from ...ir.rounding import SCALE
 from ...ptx.operands import Imm, Reg
-from .recipes import CASTS, FLOAT8, ROUTINES, SCALE, SINGLE, cast_path
+from .recipes import CASTS, FLOAT8, ROUTINES, SINGLE, cast_path
 
 if TYPE_CHECKING:
     from .values import ValueCode

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...ir import dtype as dt
+from ...ir.rounding import round_to
 from ..program import Instruction, Node, Operand, Routine, Temp, Word, instruction
 from .recipes import CASTS, PAIR, ROUTINES, SINGLE, cast_path, parse_recipe, recipe
 
@@ -199,14 +200,17 @@ def convert(v: Lanes, target: str, packed: bool, into: Into = nowhere, into_pair
 
 def compute(
     op: str, values: Sequence[Lanes], packed: bool, into: Into = nowhere, into_pair: Into = nowhere, result: str | None = None,
-    argument: str = "float32",
+    argument: str = "float32", upwards: bool = False,
 ) -> Lanes:  # fmt: skip
     """An arithmetic operation on values of one dtype; ``result``: the dtype that the result is rounded to, if that is known;
-    ``argument``: one that the first operand is a number of."""
+    ``argument``: one that the first operand is a number of; ``upwards``: sums are rounded up, as what follows will be."""
     dtype, count = values[0].dtype, values[0].count
     two = recipe(op, dtype, 2) if packed and count % 2 == 0 else None
+    one = recipe(op, dtype, 1, result, argument)
+    if upwards and op in ("add", "fma"):
+        one, two = (text and text.replace(".rn.", ".rp.") for text in (one, two))
     whole = op if (op, dtype) in ROUTINES else ""
-    return _apply(recipe(op, dtype, 1, result, argument), two, values, dtype, dtype, into, into_pair, whole)
+    return _apply(one, two, values, dtype, dtype, into, into_pair, whole)
 
 
 def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> Lanes:
@@ -218,11 +222,12 @@ def scalar_lanes(dtype: str, count: int, value: Operand, nodes: list[Node]) -> L
 
 
 def bits_of(dtype: str, value: float | int) -> int:
-    """The bit pattern of a constant of ``dtype``."""
+    """The bit pattern of a constant of ``dtype``, rounded to it as a conversion does."""
     import numpy as np
 
     width = max(8, dt.storage_bits(dtype))
-    array = np.asarray([value]).astype(dt.numpy_dtype(dtype))
+    given = np.asarray([value])
+    array = round_to(given.astype(np.float64), dtype) if dt.is_float(dtype) else given.astype(dt.numpy_dtype(dtype))
     return int(array.view(f"u{width // 8}")[0])
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...ir import dtype as dt
+from ...ir.rounding import SCALE
 from .double import DOUBLE
 from .functions import FORMS, NARROW_FORMS, form_of
 
@@ -21,15 +22,15 @@ SINGLE = {8: "b16", 16: "b16", 32: "b32", 64: "b64"}
 PAIR = {4: "b8", 8: "b16", 16: "b32", 32: "b64"}
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
-FLOAT4 = "float4_e2m1fn"  # exists in pairs only, two to a byte, and is converted only
+FLOAT4 = "float4_e2m1fn"  # exists in pairs only, two to a byte
 INTEGERS = ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8")
+#: Floats that have conversions only: each operation is done in float32, and its result rounded.
+CONVERTED = (*FLOAT8, FLOAT4, SCALE)
 #: Floats that are computed in float32 where they have no instruction of their own.
-FLOATS = ("float32", "float16", "bfloat16", *FLOAT8, FLOAT4)
-#: Scale factors: powers of two.
-SCALE = "float8_e8m0fnu"
-#: Dtypes that can be moved, converted and chosen from, but not computed with.
-OPAQUE = (SCALE, "bool")
+FLOATS = ("float32", "float16", "bfloat16", *CONVERTED)
 ARITHMETIC_DTYPES = ("float64", *FLOATS, *INTEGERS)
+#: What truth values have: or, and; they are computed as numbers, of which any that isn't 0 is true.
+TRUTH = ("select", "maximum", "minimum", "add", "mul", "fma")
 PTX = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     FLOAT4: "e2m1",
@@ -70,8 +71,7 @@ def _arithmetic() -> dict[tuple[str, str, int], str]:
     for dtype in ("int64", "uint64", "int32", "uint32", "int16", "uint16"):
         for op, text in _INT.items():
             made[op, dtype, 1] = text.format(t=PTX[dtype])
-        if dtype.startswith("int"):
-            made["neg", dtype, 1] = f"neg.{PTX[dtype]} d a"
+        made["neg", dtype, 1] = f"neg.s{dt.bits(dtype)} d a"  # the same low bits for unsigned ones
     for dtype in ("int16", "uint16"):  # sm_90; PTX 8.0
         for op in ("add", "maximum", "minimum"):
             made[op, dtype, 2] = _upper(_INT[op].format(t=PTX[dtype] + "x2"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import dtype as dt
-from ..code.recipes import ARITHMETIC_DTYPES, accumulator, cast_path
+from ..code.recipes import ARITHMETIC_DTYPES, FLOAT4, accumulator, cast_path
 from ..code.scalar_operand import held_dtype
 from ..context import CallContext
 from ..product import plain, uses_addend
@@ -24,12 +24,12 @@ def _spaces(c: CallContext) -> str | None:
 def _dtypes(c: CallContext) -> str | None:
     names = "ABC" if uses_addend(c) else "AB"
     d = c.operands["D"].dtype
-    if d not in ARITHMETIC_DTYPES or dt.bits(d) < 8:
+    if d not in (*ARITHMETIC_DTYPES, "bool") or d == FLOAT4:
         return f"D is of {d}"
     inner = accumulator(d)
     for name in names:
         source = c.operands[name].dtype
-        if source not in ARITHMETIC_DTYPES or dt.bits(source) < 8:
+        if source not in (*ARITHMETIC_DTYPES, "bool"):
             return f"'{name}' is of {source}"
         if cast_path(source, inner) is None or (dt.is_float(source) and not dt.is_float(inner)):
             return f"'{name}' of {source} can't be multiplied in {inner}, of which D's {d} is made"

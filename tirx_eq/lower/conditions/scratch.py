@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..context import CallContext
 from ..sharing.exchange import exchange_plans, needed
-from ..sharing.partials import MAX_STEPS, Way, partials, readers, scratch_bytes, steps, ways
-from ..sharing.reduction import register_share
+from ..sharing.partials import MAX_STEPS, Way, memory_groups, partials, readers, scratch_bytes, steps, ways
+from ..sharing.reduction import MemoryShare, register_share
 from ..sharing.scratch import first_barrier, no_room, region, units
 from ..sharing.threads import WARP
 from .reduce import result_place
 from .registry import OPTIONS, holds, holds_at
+from .vectors import row_vector
 
 OPTIONS["way of partials"] = ways
 
@@ -47,6 +48,9 @@ def _partials(c: CallContext, code: int) -> str | None:
     found = partials(c, way.group)
     if isinstance(found, str):
         return found
+    share = memory_groups(c, way.group) if way.group and c.inputs[0].bits == 4 else None
+    if isinstance(share, MemoryShare) and row_vector(c, share) == 1:
+        return f"a thread would read half of a byte of '{c.inputs[0].buffer.name}'"
     if found.parts % way.lanes:
         return f"{found.parts} partial results are not shared by {way.lanes} lanes"
     count = steps(c, way)

@@ -11,6 +11,7 @@ from ...prove import parity
 from ...prove.verdict import Verdict
 from ...ptx.target import target_has
 from ..context import CallContext, Operand
+from ..sharing.reduction import MemoryShare
 from ..storage import has_constant_steps, strides_of
 from .registry import OPTIONS, holds_at, regions
 
@@ -127,3 +128,23 @@ holds_at("contiguous in the source")(lambda c, w: _contiguous(c, c.inputs[0], w)
 holds_at("contiguous in the destination")(lambda c, w: _contiguous(c, c.outputs[0], w))
 holds_at("aligned in the source")(lambda c, w: _aligned(c, c.inputs[0], w))
 holds_at("aligned in the destination")(lambda c, w: _aligned(c, c.outputs[0], w))
+
+
+def row_vector(c: CallContext, share: MemoryShare) -> int:
+    """Elements of a row of memory that one access can read: consecutive, a multiple for every lane, contiguous and aligned."""
+    return c.once(("reduce vector", share.group), lambda: _row_vector(c, share))
+
+
+def _row_vector(c: CallContext, share: MemoryShare) -> int:
+    src = c.inputs[0]
+    length = share.members.shape[1]
+    for n in (16, 8, 4, 2):
+        width = n * src.bits // 8
+        if width > 16 or length % (n * share.group):
+            continue
+        runs = share.members.reshape(len(share.members), -1, n)
+        if (runs != runs[:, :, :1] + np.arange(n)).any() or (runs[:, :, 0] % n).any():
+            continue
+        if (contiguous(c, src, width) or aligned(c, src, width)) is None:
+            return n
+    return 1

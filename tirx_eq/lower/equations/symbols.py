@@ -160,8 +160,8 @@ def inverse(a: Sym) -> Sym:
 
 
 def negative(a: Sym) -> Sym:
-    """The negative; that of a float of any format is one too, that of the least integer is not."""
-    return replace(minus(number(0, a.fmt), a), grid=a.grid if a.grid in FLOATS else "")
+    """The negative; that of a float of any format but e8m0 is one too, that of the least integer is not."""
+    return replace(minus(number(0, a.fmt), a), grid=a.grid if a.grid in FLOATS and a.grid != "e8m0" else "")
 
 
 def function(name: str, *args: Sym) -> Sym:

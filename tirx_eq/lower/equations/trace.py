@@ -306,12 +306,29 @@ class ValueTrace:
 
     def shift_right(self, i: Instruction, parts: list[str]) -> None:
         target, source, amount = i.operands
-        assert isinstance(amount, int)
         content = self.content(source)
+        if isinstance(amount, Index):
+            self._shift_by(target, content, self.points.of(amount.expr))
+            return
+        assert isinstance(amount, int)
         if isinstance(content, Raw):
             self.write(target, Raw(content.bits >> amount, content.width))
         else:
             self.write(target, content[amount // BITS[content[0].fmt] :])
+
+    def _shift_by(self, target: Any, content: Content, amounts: Array) -> None:
+        """A shift by as many bits as each thread has."""
+        if isinstance(content, Raw):
+            self._unknown("a constant shifted by a variable")
+            return
+        bits = BITS[content[0].fmt]
+        steps = [int(a) for a in np.unique(amounts)]
+        if any(a % bits or a // bits >= len(content) for a in steps):
+            self._unknown(f"a shift of elements of {bits} bits by {steps}")
+        made = content[steps[0] // bits :]
+        for a in steps[1:]:
+            made = [choose(amounts == a, x, y) for x, y in zip(content[a // bits :], made)]
+        self.write(target, made)
 
     def shift_left(self, i: Instruction, parts: list[str]) -> None:
         target, source, amount = i.operands

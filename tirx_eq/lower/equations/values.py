@@ -7,7 +7,6 @@ with the primitive's meaning, applied to source elements that the operands' layo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,16 +15,18 @@ import numpy as np
 from ...ir import BufferRegion, Cast, Expr, FloatImm, IntImm, LambdaExpr, Op, Var, substitute
 from ...ir import dtype as dt
 from ...ir.index import evaluate_many
+from ...ir.rounding import round_to
 from ...prove.verdict import Enumeration, Verdict
-from ..code.recipes import ROUTINES, accumulator
+from ..code.recipes import CONVERTED, ROUTINES, accumulator
 from ..context import CallContext, Operand
 from ..indices import Indices
 from ..product import Product, plain, product_of, uses_addend
-from ..program import Block, Word
+from ..program import Block
 from ..scope import new_scope
 from ..sharing.holders import SCOPE_BITS, Held, held
 from ..sharing.work import regions_of, spread_over
 from .movement import Points, points_of, uniform
+from .outcome import Elements, Problem, compare, left_in_memory, left_in_registers
 from .symbols import (
     BITS,
     FLOATS,
@@ -50,6 +51,8 @@ Array = np.ndarray
 #: log2(e) as float32 has it: exp and silu are defined by powers of two.
 LOG2_E = float(np.float32(1.4426950408889634))
 ONE = 1.0
+#: Format -> dtype.
+NAMED = {v: k for k, v in FORMAT.items()}
 
 Meaning = Callable[..., Sym]
 
@@ -86,15 +89,6 @@ def meaning_of(op: str, fmt: str) -> Meaning:
 NARROW = frozenset(("add", "sub", "mul", "fma", "maximum", "minimum"))
 
 
-@dataclass(frozen=True)
-class _Elements:
-    """The destination's elements as each executing unit sees them: one row per (thread or unit), one column per element."""
-
-    threads: Array
-    elements: Array
-    keys: Array
-
-
 def value_equation(c: CallContext, block: Block, indices: Indices, rounds: bool = False) -> Verdict:
     """Verdict on the value equation of a call of the map or reduce family."""
     total = 0
@@ -104,9 +98,6 @@ def value_equation(c: CallContext, block: Block, indices: Indices, rounds: bool 
         if problem is not None:
             return Verdict("different", "enumeration", counterexample=problem[1], detail=problem[0])
     return Verdict("equal", "enumeration", certificate=Enumeration(total, ()), detail=f"values of {total} elements")
-
-
-Problem = tuple[str, dict[str, Any]]
 
 
 def product_equation(c: CallContext, block: Block, indices: Indices) -> Verdict:
@@ -133,8 +124,8 @@ def _check(c: CallContext, block: Block, points: Points, rounds: bool) -> tuple[
     expected = meaning.values(wanted)
     if not _same_format(expected.fmt, FORMAT[dst.dtype]):
         return (f"the meaning of '{c.op}' ends in {expected.fmt}", {}), 0
-    got = _registers(trace, dst, active) if dst.root.space == "local" else _memory(trace, dst)
-    problem = _compare(dst, wanted, expected, got)
+    got = left_in_registers(trace, dst, active) if dst.root.space == "local" else left_in_memory(trace, dst)
+    problem = compare(dst, wanted, expected, got)
     return problem, wanted.elements.size
 
 
@@ -189,7 +180,7 @@ class _Meaning:
 
     # -- places ----------------------------------------------------------------------------------------------------
 
-    def destination(self) -> _Elements:
+    def destination(self) -> Elements:
         """Every place of the destination: (thread, element, key of the place)."""
         active = np.flatnonzero(self.c.active.mask)
         if self.dst.root.space == "local":
@@ -198,12 +189,12 @@ class _Meaning:
             for parts, byte in zip(where.parts, where.byte):
                 t, e = np.nonzero(parts[None, :] == (active & where.mask)[:, None])
                 found.append((active[t], e, active[t] << 40 | self._within(self.dst, byte[e], e)))
-            return _Elements(*(np.concatenate(part) for part in zip(*found)))
+            return Elements(*(np.concatenate(part) for part in zip(*found)))
         units = np.unique(active // self.c.participants, return_index=True)[1]
         first = active[units]
         byte = self._bytes(self.dst, first)
         threads = np.repeat(first, self.dst.size)
-        return _Elements(threads, np.tile(np.arange(self.dst.size), len(first)), byte.ravel())
+        return Elements(threads, np.tile(np.arange(self.dst.size), len(first)), byte.ravel())
 
     def _bytes(self, o: Operand, threads: Array) -> Array:
         """(threads, elements) place (see :func:`unit_bits`) of a memory operand's elements as each thread means them."""
@@ -232,21 +223,21 @@ class _Meaning:
 
     # -- values ----------------------------------------------------------------------------------------------------
 
-    def values(self, wanted: _Elements) -> Sym:
+    def values(self, wanted: Elements) -> Sym:
         if self.reducing:
             return self._reduced(wanted)
         if self.c.op == "gemm":
             return self._product(wanted)
         return self._mapped(wanted)
 
-    def _mapped(self, wanted: _Elements) -> Sym:
+    def _mapped(self, wanted: Elements) -> Sym:
         c = self.c
         common = self._common()
         target = FORMAT[self.dst.dtype]
 
         # Integers of 8 bits are those of 16 whose high bits don't count: what is computed is cut in the end.
         computes = c.op not in ("cast", "permute_layout", "fill", "memset", "zero", "select")
-        inner = common.replace("8", "16") if computes and common in ("s8", "u8") else common
+        inner = {"s8": "s16", "u8": "u16", "bool": "u16"}.get(common, common) if computes else common
 
         def leaf(name: str) -> Sym:
             value = c.call.operand(name)
@@ -258,10 +249,10 @@ class _Meaning:
 
         return rounded(self._tree(leaf, common, wanted), target)
 
-    def _tree(self, leaf: Callable[[str], Sym], common: str, wanted: _Elements) -> Sym:
+    def _tree(self, leaf: Callable[[str], Sym], common: str, wanted: Elements) -> Sym:
         op, call = self.c.op, self.c.call
         if op == "zero":
-            return number(0, common)
+            return self._scalar("zero", 0, common)
         if op in ("fill", "memset"):
             return leaf("value")
         if op in ("cast", "permute_layout"):
@@ -275,11 +266,11 @@ class _Meaning:
             pair = (leaf("operand1"), inner) if _flag(call.operand("reverse1")) else (inner, leaf("operand1"))
             return rounded(step(second, *pair), common)
         if "bias" in call.signature.inputs and op != "fma":
-            x = leaf("src")
-            if call.operand("scale") is not None:
-                x = times(x, leaf("scale"))
-            if call.operand("bias") is not None:
-                x = plus(x, leaf("bias"))
+            x, each = leaf("src"), NAMED[common] in CONVERTED
+            for name, step in (("scale", times), ("bias", plus)):
+                if call.operand(name) is not None:
+                    x = step(x, leaf(name))
+                    x = rounded(x, common) if each else x
             return rounded(meaning_of(op, common)(x), common)
         return rounded(meaning_of(op, common)(*(leaf(n) for n in call.signature.inputs)), common)
 
@@ -293,8 +284,9 @@ class _Meaning:
     def _scalar(self, name: str, value: Any, common: str) -> Sym:
         plain = value.value if isinstance(value, (IntImm, FloatImm)) else value
         if isinstance(plain, (bool, int, float)):
-            exact = np.asarray([plain]).astype(dt.numpy_dtype({v: k for k, v in FORMAT.items()}[common]))[0]
-            return number(float(exact) if common in FLOATS else int(exact), common)
+            if common in FLOATS:
+                return number(float(round_to(np.float64(plain), NAMED[common])), common)
+            return number(int(np.asarray(plain).astype(dt.numpy_dtype(NAMED[common]))), common)
         kind = "f" if dt.is_float(value.dtype) else "s" if value.dtype.startswith("int") else "u"
         fmt = f"{kind}{64 if dt.bits(value.dtype) == 64 else 32}"
         return rounded(Sym(atom(f"scalar scalar_{self.c.index}_{name}"), fmt, fmt), common)
@@ -313,7 +305,7 @@ class _Meaning:
                 return f"the register of the scalar '{name}' gets another value"
         return None
 
-    def _predicate(self, predicate: LambdaExpr, wanted: _Elements) -> Array:
+    def _predicate(self, predicate: LambdaExpr, wanted: Elements) -> Array:
         """The predicate of select at every wanted element, at its coordinates in the destination's region."""
         scope = new_scope()
         at = {v: p[wanted.threads] for v, p in self.points.by_var().items()}
@@ -330,7 +322,7 @@ class _Meaning:
 
     # -- products ---------------------------------------------------------------------------------------------------
 
-    def _product(self, wanted: _Elements) -> Sym:
+    def _product(self, wanted: Elements) -> Sym:
         """alpha * A·B + beta * C at every wanted element, over the reals; rounded once if at all."""
         product = product_of(self.c)
         assert isinstance(product, Product)
@@ -358,7 +350,7 @@ class _Meaning:
 
     # -- reductions ------------------------------------------------------------------------------------------------
 
-    def _reduced(self, wanted: _Elements) -> Sym:
+    def _reduced(self, wanted: Elements) -> Sym:
         """The combination of all source elements of a row, as a sum of residues; rounded once to the source's dtype."""
         c = self.c
         src = c.operands["src"]
@@ -384,7 +376,7 @@ class _Meaning:
             value = rounded(value, fmt)
         return rounded(value, FORMAT[self.dst.dtype])
 
-    def element_of_destination(self, wanted: _Elements) -> Sym:
+    def element_of_destination(self, wanted: Elements) -> Sym:
         fmt = FORMAT[self.dst.dtype]
         return Sym(atom(self.dst.root.name, wanted.keys), fmt, fmt)
 
@@ -419,78 +411,13 @@ def _wide(s: Sym) -> Sym:
 def _stepwise(ops: Sequence[str], common: str) -> Callable[..., Sym]:
     """Application of an operation of a chain: rounded each time if the dtype has all of them, else only at the end."""
     whole = (common not in FLOATS and BITS[common] > 8) or common in ("f32", "f64")
-    each = whole or (common in ("f16", "bf16") and all(op in NARROW for op in ops))
-    return lambda op, *args: rounded(OPERATIONS[op](*args), common) if each else OPERATIONS[op](*args)
+    each = whole or (common in ("f16", "bf16") and all(op in NARROW for op in ops)) or NAMED[common] in (*CONVERTED, "bool")
 
+    def step(op: str, *args: Sym) -> Sym:
+        made = OPERATIONS[op](*args)
+        return rounded(rounded(made, common), args[0].fmt) if each else made
 
-# -- what the program left ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Left:
-    """Places that the program wrote: keys, residues, and whether the place still holds what was there (registers)."""
-
-    keys: Array
-    r: Array
-    kept: Array
-
-
-def _registers(trace: ValueTrace, dst: Operand, active: Array) -> _Left:
-    keys, residues, kept = [], [], []
-    for word in [w for w in trace.registers if isinstance(w, Word) and w.array == dst.root]:
-        lanes = trace.read(word, FORMAT[dst.dtype])
-        before = trace.initial(word)
-        comparable = len(before) == len(lanes)  # else the register had elements of another size
-        for j, now in enumerate(lanes):
-            place = (word.index * word.array.word_bits + j * dst.bits) // unit_bits(dst.bits)
-            keys.append(active << 40 | place)
-            mine = np.broadcast_to(now.key(), (2, trace.points.threads))[:, active]
-            residues.append(mine)
-            old = np.broadcast_to(before[j].key(), (2, trace.points.threads))[:, active] if comparable else mine + np.uint64(1)
-            kept.append((mine == old).all(axis=0))
-    return _joined(keys, residues, kept)
-
-
-def _memory(trace: ValueTrace, dst: Operand) -> _Left:
-    keys, residues, kept = [], [], []
-    for root, offset, value, mask in trace.written:
-        assert root == dst.root.name
-        keys.append(offset[mask])
-        residues.append(np.broadcast_to(value.key(), (2, len(mask)))[:, mask])
-        kept.append(np.zeros(int(mask.sum()), dtype=bool))
-    return _joined(keys, residues, kept)
-
-
-def _joined(keys: list[Array], residues: list[Array], kept: list[Array]) -> _Left:
-    if not keys:
-        return _Left(np.empty(0, np.int64), np.empty((2, 0), np.uint64), np.empty(0, bool))
-    return _Left(np.concatenate(keys), np.concatenate(residues, axis=1), np.concatenate(kept))
-
-
-def _compare(dst: Operand, wanted: _Elements, expected: Sym, got: _Left) -> Problem | None:
-    """None if every place got its value and no other place changed."""
-    key = np.broadcast_to(expected.key(), (2, len(wanted.keys)))
-    want: dict[int, tuple[int, int]] = {}
-    for k, a, b in zip(wanted.keys.tolist(), key[0].tolist(), key[1].tolist()):
-        if want.setdefault(k, (a, b)) != (a, b):
-            return f"two threads mean different values for byte {k & 0xFFFFFFFFFF} of '{dst.name}'", _place(k)
-    missing = dict(want)
-    for k, a, b, same in zip(got.keys.tolist(), got.r[0].tolist(), got.r[1].tolist(), got.kept.tolist()):
-        if k not in want:
-            if not same:
-                return f"byte {k & 0xFFFFFFFFFF} of '{dst.root.name}', which is not in '{dst.name}', changes", _place(k)
-            continue
-        if want[k] != (a, b):
-            return f"byte {k & 0xFFFFFFFFFF} of '{dst.root.name}' gets another value than '{dst.name}' should", _place(k)
-        missing.pop(k, None)
-    if missing:
-        k = min(missing)
-        return f"{len(missing)} elements of '{dst.name}' get no value", _place(k)
-    return None
-
-
-def _place(key: int) -> dict[str, Any]:
-    return {"thread": key >> 40, "byte": key & 0xFFFFFFFFFF}
+    return step
 
 
 __all__ = ["value_equation"]

@@ -62,7 +62,7 @@ def _half_moves(c: CallContext) -> Slots | Bytes | Pairs | str:
     if any(o.root.space == "local" and o.root.word_bits != 32 for o in (dst, src)):
         return "registers of 64 bits are moved whole"
     if dst.root.space != "local":
-        return _pairs(c, dst) if src.root.space != "local" else _bytes(c, dst, src)
+        return byte_pairs(c, dst) if src.root.space != "local" else _bytes(c, dst, src)
     found = spread_of(c, dst, 4)
     if isinstance(found, str):
         return found
@@ -109,7 +109,7 @@ def _bytes(c: CallContext, dst: Operand, src: Operand) -> Bytes | str:
     return Bytes(halves[::2], halves[1::2], spread)
 
 
-def _pairs(c: CallContext, dst: Operand) -> Pairs | str:
+def byte_pairs(c: CallContext, dst: Operand) -> Pairs | str:
     """The bytes of a destination in memory, dealt out to the threads."""
     if dst.size % 2:
         return f"{dst.size} elements don't fill bytes of '{dst.buffer.name}', and no store is of 4 bits"
@@ -134,7 +134,7 @@ def half_fill(c: CallContext) -> Slots | Pairs | str:
 def _half_fill(c: CallContext) -> Slots | Pairs | str:
     dst = c.outputs[0]
     if dst.root.space != "local":
-        return _pairs(c, dst)
+        return byte_pairs(c, dst)
     if dst.root.word_bits != 32:
         return "registers of 64 bits are moved whole"
     found = spread_of(c, dst, 4)

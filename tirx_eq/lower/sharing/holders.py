@@ -77,6 +77,11 @@ def _number(value: int | Expr) -> int:
     return value
 
 
+def unit_of(o: Operand) -> int:
+    """Bits that places of an operand's elements count: bytes, for elements of 4 bits halves of them."""
+    return min(8, o.bits)
+
+
 def held(o: Operand, unit: int = 8) -> Held | str:
     """Where a register operand is, or why that can't be said at compile time; places count ``unit`` bits."""
     if not all(isinstance(r.min, IntImm) for r in o.region.region):

@@ -144,6 +144,8 @@ def _readers(c: CallContext, lanes: int) -> Readers | str:
     dst = c.outputs[0]
     count = dst.size
     tid = c.launch.flat_tid()
+    if dst.root.space != "local" and dst.bits == 4:
+        return f"threads write single elements of '{dst.buffer.name}', and no store is of 4 bits"
     if dst.root.space != "local":
         if c.participants < lanes:
             return f"a {c.scope} has fewer threads than {lanes}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..context import CallContext, Operand
 from ..product import Product, product_of, uses_addend
-from .holders import SCOPE_BITS, held
+from .holders import SCOPE_BITS, held, unit_of
 from .work import Work, active_threads, owned_work, shared_work
 
 Array = np.ndarray
@@ -65,7 +65,7 @@ def _product_work(c: CallContext) -> ProductWork | str:
 
 
 def _register_places(c: CallContext, o: Operand, found: ProductWork, name: str) -> dict[bytes, int] | str:
-    where = held(o)
+    where = held(o, unit_of(o))
     if isinstance(where, str):
         return where
     if where.mask & ~SCOPE_BITS[c.scope]:

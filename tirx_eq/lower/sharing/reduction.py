@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir import IntImm, Op
 from ..context import CallContext
-from .holders import SCOPE_BITS, held
+from .holders import SCOPE_BITS, held, unit_of
 from .spread import held_alike
 from .work import active_threads
 
@@ -50,7 +50,7 @@ def rows_of(c: CallContext) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RegisterShare:
-    """A reduction of registers: ``groups[g]`` are the bytes that every thread combines for its g-th row, ``rows[t, g]`` that
+    """A reduction of registers: ``groups[g]`` are the places that every thread combines for its g-th row, ``rows[t, g]`` that
     row's number, ``flips`` the lane bits over which the parts are combined, ``cross`` those of the warp's number;
     ``copies``: thread bits that leave all rows alike.
     """
@@ -144,14 +144,14 @@ def _incomplete(
 
 
 def result_bytes(c: CallContext, share: RegisterShare) -> list[int] | str:
-    """Where each row's result goes in the destination's registers, the same in all threads, or why it can't."""
+    """The place of each row's result in the destination's registers, the same in all threads, or why there is none."""
     return held_rows(c, share.threads, share.rows)
 
 
 def held_rows(c: CallContext, threads: Array, rows: Array) -> list[int] | str:
-    """The bytes at which the threads hold the rows (threads, rows per thread) of a destination in registers."""
+    """The places at which the threads hold the rows (threads, rows per thread) of a destination in registers."""
     dst = c.outputs[0]
-    where = held(dst)
+    where = held(dst, unit_of(dst))
     if isinstance(where, str):
         return where
     byte = where.find(threads[:, None], rows)
@@ -169,7 +169,7 @@ def held_rows(c: CallContext, threads: Array, rows: Array) -> list[int] | str:
 @dataclass(frozen=True, eq=False)
 class MemoryShare:
     """A reduction of memory: ``group`` neighbouring lanes share each row; thread ``threads[t]`` works on rows ``rows[t, i]``
-    (clamped to the last); ``vector`` elements are read at once, ``reads`` times per row and lane.
+    (clamped to the last).  Rows are dealt out ``per`` at a time: two where their results share a byte of memory.
     """
 
     threads: Array
@@ -177,6 +177,7 @@ class MemoryShare:
     rows: Array
     members: Array
     dealt: bool
+    per: int = 1
 
 
 def memory_share(c: CallContext, group: int, dealt: bool = False) -> MemoryShare | str:
@@ -195,11 +196,15 @@ def _memory_share(c: CallContext, group: int, dealt: bool) -> MemoryShare | str:
     if members.shape[1] % group:
         return f"rows of {members.shape[1]} elements are not a multiple of {group}"
     if dealt or dst.root.space != "local":
-        per_round = c.participants // group
-        rounds = -(-len(members) // per_round)
+        per = 2 if dst.bits == 4 and not dealt else 1
+        if len(members) % per:
+            return f"{len(members)} results don't fill bytes of '{dst.buffer.name}', and no store is of 4 bits"
+        count, per_round = len(members) // per, c.participants // group
+        rounds = -(-count // per_round)
         rank = threads % c.participants
-        rows = (rank // group)[:, None] + np.arange(rounds) * per_round
-        return MemoryShare(threads, group, np.minimum(rows, len(members) - 1), members, True)
+        first = np.minimum((rank // group)[:, None] + np.arange(rounds) * per_round, count - 1) * per
+        rows = (first[:, :, None] + np.arange(per)).reshape(len(threads), -1)
+        return MemoryShare(threads, group, rows, members, True, per)
     where = held(dst)
     if isinstance(where, str):
         return where

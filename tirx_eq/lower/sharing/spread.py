@@ -14,7 +14,7 @@ import numpy as np
 from ...ir import EQ, Expr, Var
 from ...ir.arith import binary
 from ..context import CallContext, Operand
-from .holders import SCOPE_BITS, Held, digit_sum, held, thread_expr
+from .holders import SCOPE_BITS, Held, digit_sum, held, thread_expr, unit_of
 from .work import active_threads
 
 Array = np.ndarray
@@ -129,9 +129,9 @@ def spread_of(c: CallContext, o: Operand, unit: int = 8) -> Spread | str:
 
 
 def held_alike(c: CallContext, o: Operand) -> tuple[Held, Array, Array, Array] | str:
-    """Where a register operand is, the active threads, and for each its elements (ascending) and the byte of each; or why
-    threads don't hold as many."""
-    where = held(o)
+    """Where a register operand is, the active threads, and for each its elements (ascending) and the place of each
+    (:func:`unit_of`); or why threads don't hold as many."""
+    where = held(o, unit_of(o))
     if isinstance(where, str):
         return where
     if where.mask & ~SCOPE_BITS[c.scope]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...ir import BufferRegion, Expr, FloatImm, IntImm, LambdaExpr, cast, substitute
 from ...ir import dtype as dt
 from ...ir.accuracy import UNIT
+from ...ir.rounding import SCALE, round_to
 from ...ptx.target import target_has
 from ..block_price import price_block
 from ..code.lane_access import Port
 from ..code.lanes import Lanes, bits_of, compute, convert, nowhere, scalar_lanes
-from ..code.recipes import FLOAT4, SINGLE
+from ..code.recipes import CONVERTED, FLOAT4, SINGLE
 from ..code.scalar_operand import runtime_scalar
 from ..context import CallContext, Operand
 from ..equations.values import value_equation
 from ..machine import Price
-from ..operations import Tree, common_dtype, leaves, tree_of, work_dtype
+from ..operations import Tree, common_dtype, leaves, rounds_each, tree_of, work_dtype
 from ..program import Block, If, Index, Node, Temp, instruction
 from ..program import Operand as Value
 from ..sharing.holders import Held
@@ -103,11 +106,19 @@ class MapCode:
         if isinstance(tree, str):
             return given[tree]
         op, *children = self._three(tree)
-        values = [self._value(child, given, step, nowhere, nowhere) for child in children]
+        values = [self._part(child, given, step) for child in children]
         if op == "select":
             return self._select(values, step, into)
         return compute(op, [_registers(v, k) for k, v in enumerate(values)], self.packed, into, into_pair, self.rounded,
-                       self.ports[children[0]].o.dtype if children[0] in self.ports else "float32")  # fmt: skip
+                       self.ports[children[0]].o.dtype if children[0] in self.ports else "float32",
+                       upwards=self.common == SCALE)  # fmt: skip
+
+    def _part(self, tree: Tree, given: dict[str, Lanes], step: int) -> Lanes:
+        """A value that others are made of: rounded, where each operation is."""
+        made = self._value(tree, given, step, nowhere, nowhere)
+        if isinstance(tree, str) or not rounds_each(self.common):
+            return made
+        return convert(convert(made, self.common, self.packed), self.inner, self.packed)
 
     def _three(self, tree: tuple[Any, ...]) -> tuple[Any, ...]:
         """A maximum (minimum) of a maximum and a third value as one operation: f32 on sm_100 (PTX ISA, max)."""
@@ -132,13 +143,17 @@ class MapCode:
         assert isinstance(value, Expr) and not isinstance(value, BufferRegion)
         one = runtime_scalar(self.c, name, value, self.nodes)
         if self.common == FLOAT4:  # converted in pairs only
-            pair = convert(Lanes(one.dtype, 2, self.nodes, [one.single(0)] * 2), FLOAT4, True).pair(0)
-            return Lanes(FLOAT4, self.work.lanes, self.nodes, pairs=[pair] * (self.work.lanes // 2))
+            two = convert(Lanes(one.dtype, 2, self.nodes, [one.single(0)] * 2), FLOAT4, True)
+            if self.inner == FLOAT4:
+                return Lanes(FLOAT4, self.work.lanes, self.nodes, pairs=[two.pair(0)] * (self.work.lanes // 2))
+            return scalar_lanes(self.inner, self.work.lanes, convert(two, self.inner, False).single(0), self.nodes)
         brought = convert(convert(one, self.common, False), self.inner, False)
         return scalar_lanes(self.inner, self.work.lanes, brought.single(0), self.nodes)
 
     def _constant(self, value: float | int) -> Lanes:
         """A number: an immediate for 32-bit types, a register for narrower ones."""
+        if self.inner == "float32" and self.common in CONVERTED:
+            return self._immediate(float(round_to(np.float64(value), self.common)))
         rounded = bits_of(self.common, value)
         if self.common == FLOAT4:
             word = Temp("b32")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Expr, const
+from ...ir.rounding import SCALE
 from ..block_price import price_block
 from ..code.element_values import ElementValues
 from ..code.lane_access import Port
@@ -17,6 +18,7 @@ from ..program import Block, If, Memory, Node
 from ..program import Operand as Value
 from ..sharing.holders import held
 from ..sharing.product_work import ProductWork, product_work
+from ..storage import element_offset
 from .base import Variant
 
 
@@ -76,7 +78,8 @@ class _Code:
         return total
 
     def _compute(self, op: str, *values: Value) -> Value:
-        return compute(op, [Lanes(self.dtype, 1, self.nodes, [v]) for v in values], False).single(0)
+        lanes = [Lanes(self.dtype, 1, self.nodes, [v]) for v in values]
+        return compute(op, lanes, False, upwards=self.c.outputs[0].dtype == SCALE).single(0)
 
     def _number(self, name: str) -> Value:
         """alpha or beta; what is known at run time only is computed once, before everything else."""
@@ -91,10 +94,11 @@ class _Code:
             if in_register is not None:
                 self.read[key] = reader.in_register(in_register[elements.tobytes()])
             else:
-                self.read[key] = reader.in_memory(self._address(o, name, slot, depth))
+                self.read[key] = reader.in_memory(*self._address(o, name, slot, depth))
         return self.read[key]
 
-    def _address(self, o: Operand, name: str, slot: int, depth: int) -> Memory:
+    def _address(self, o: Operand, name: str, slot: int, depth: int) -> tuple[Memory, Expr]:
+        """Where an element is, and which of its root's it is."""
         product = self.found.product
         coords = self.found.work.coords(slot)
         assert coords is not None
@@ -113,7 +117,8 @@ class _Code:
         if len(at) != 2:
             at = [len(flat) - 2, len(flat) - 1]
         flat[at[0]], flat[at[1]] = flat[at[0]] + first, flat[at[1]] + second
-        return Memory(o.root, self.c.resolve(o.storage.byte_offset(o.buffer, flat)))
+        place = Memory(o.root, self.c.resolve(o.storage.byte_offset(o.buffer, flat)))
+        return place, self.c.resolve(element_offset(o.buffer, flat))
 
 
 def emit_product(c: CallContext, parameters: tuple[int, ...]) -> Block:

@@ -9,17 +9,19 @@ import numpy as np
 from ...ir import EQ, Expr, IntImm
 from ...ir import dtype as dt
 from ...ir.arith import binary
+from ...ir.rounding import SCALE
 from ..block_price import price_block
 from ..code.accesses import access
 from ..code.element_values import ElementValues
 from ..code.lanes import Lanes, compute, convert
-from ..code.recipes import FLOATS, SINGLE, accumulator, compute_dtype
+from ..code.recipes import FLOAT4, FLOATS, SINGLE, accumulator, compute_dtype
+from ..conditions.vectors import row_vector
 from ..context import CallContext, Operand
 from ..equations.values import value_equation
 from ..machine import Price
 from ..program import Block, If, Memory, Node, Temp, Word, instruction
 from ..program import Operand as Value
-from ..sharing.holders import thread_expr
+from ..sharing.holders import thread_expr, unit_of
 from ..sharing.reduction import (
     MemoryShare,
     RegisterShare,
@@ -49,6 +51,7 @@ class ReduceCode:
         self.src, self.dst = c.inputs[0], c.outputs[0]
         self.op = PAIRWISE[reduce_op(c)]
         self.inner = accumulator(self.src.dtype)
+        self.upwards = self.src.dtype == SCALE
         self.nodes: list[Node] = []
 
     # -- combining -------------------------------------------------------------------------------------------------
@@ -59,7 +62,7 @@ class ReduceCode:
 
     def two(self, a: Value, b: Value) -> Value:
         lanes = [Lanes(self.inner, 1, self.nodes, [v]) for v in (a, b)]
-        return compute(self.op, lanes, False).single(0)
+        return compute(self.op, lanes, False, upwards=self.upwards).single(0)
 
     def one_by_one(self, values: list[Value]) -> Value:
         """A tree of two-operand instructions: as many as in a chain, but not each waiting for the one before."""
@@ -80,7 +83,7 @@ class ReduceCode:
             made = []
             for x, y in zip(pairs[::2], pairs[1::2]):
                 made.append(Temp("b64"))
-                self.nodes.append(instruction("add.rn.f32x2", made[-1], x, y))
+                self.nodes.append(instruction(f"add.{'rp' if self.upwards else 'rn'}.f32x2", made[-1], x, y))
             pairs = made + pairs[len(made) * 2 :]
         if not pairs:
             return values[0]
@@ -120,45 +123,75 @@ class ReduceCode:
 
     # -- results ---------------------------------------------------------------------------------------------------
 
-    def finish(self, value: Value, before: Callable[[], Value] | None) -> Value:
-        """The value to store: rounded to the source's dtype, negated, combined with what was there, in the destination's."""
+    def finish(self, values: Sequence[Value], before: Callable[[], Lanes] | None) -> Lanes:
+        """The values to store: rounded to the source's dtype, negated, combined with what was there, in the destination's.
+
+        There is one, or a pair where a dtype has pairs only.
+        """
         dtype = self.src.dtype
-        made = convert(Lanes(self.inner, 1, self.nodes, [value]), dtype, False)
+        given = self._twice(list(values))
+        made = convert(Lanes(self.inner, len(given), self.nodes, list(given)), dtype, False)
         if self.c.op == "reduce_negate":
             made = self._compute("neg", [made])
         if before is not None:
-            old = convert(Lanes(self.dst.dtype, 1, self.nodes, [before()]), dtype, False)
-            made = self._compute(self.op, [old, made])
-        return convert(made, self.dst.dtype, False).single(0)
+            made = self._compute(self.op, [convert(before(), dtype, False), made])
+        return convert(made, self.dst.dtype, False)
 
     def _compute(self, op: str, values: list[Lanes]) -> Lanes:
         dtype = values[0].dtype
         inner = compute_dtype(op, dtype) if dtype in FLOATS else accumulator(dtype)
         assert inner is not None
-        return convert(compute(op, [convert(v, inner, False) for v in values], False), dtype, False)
+        return convert(compute(op, [convert(v, inner, False) for v in values], False, upwards=self.upwards), dtype, False)
 
     @property
     def accumulates(self) -> bool:
         flag = self.c.call.operand("accum")
         return bool(flag.value if isinstance(flag, IntImm) else flag)
 
-    def to_register(self, value: Value, byte: int) -> None:
-        word = Word(self.dst.root, byte * 8 // self.dst.root.word_bits)
+    def to_register(self, value: Value, place: int) -> None:
+        """The value goes to a place of the thread's registers."""
+        first = place * unit_of(self.dst)
+        index, shift = divmod(first, self.dst.root.word_bits)
+        word = Word(self.dst.root, index)
 
-        def before() -> Value:
+        def before() -> Lanes:
+            if self.dst.bits == 4:
+                return self._pair_at(word, shift)
             if self.dst.bits >= 32:
-                return word
+                return self._old([word])
             halves = (Temp("b16"), Temp("b16"))
             self.nodes.append(instruction("mov.b32", halves, word))
-            return self._byte_of(halves[byte % 4 // 2], byte)
+            return self._old([self._byte_of(halves[place % 4 // 2], place)])
 
-        result = self.finish(value, before if self.accumulates else None)
+        result = self.finish([value], before if self.accumulates else None)
         if self.dst.bits >= 32:
-            self.nodes.append(instruction(f"mov.b{self.dst.bits}", word, result))
+            self.nodes.append(instruction(f"mov.b{self.dst.bits}", word, result.single(0)))
             return
-        wide = Temp("b32")
-        self.nodes.append(instruction("mov.b32", wide, (result, result)))
-        self.nodes.append(instruction("bfi.b32", word, wide, word, byte % 4 * 8, self.dst.bits))
+        if self.dst.bits == 4:
+            wide: Value = result.word(0)
+        else:
+            wide = Temp("b32")
+            self.nodes.append(instruction("mov.b32", wide, (result.single(0), result.single(0))))
+        self.nodes.append(instruction("bfi.b32", word, wide, word, shift, self.dst.bits))
+
+    def _old(self, values: list[Value]) -> Lanes:
+        """What was there, as many lanes as there are of the new values."""
+        values = self._twice(values)
+        return Lanes(self.dst.dtype, len(values), self.nodes, list(values))
+
+    def _twice(self, values: list[Value]) -> list[Value]:
+        """One value twice where a dtype has pairs only."""
+        return values * 2 if len(values) == 1 and FLOAT4 in (self.src.dtype, self.dst.dtype) else values
+
+    def _pair_at(self, word: Value, shift: int) -> Lanes:
+        """The element of 4 bits at a place of a register, and whatever is after it."""
+        if shift:
+            part = Temp("b32")
+            self.nodes.append(instruction("shr.u32", part, word, shift))
+            word = part
+        made = Lanes(self.dst.dtype, 2, self.nodes)
+        made.set_word(0, word)
+        return made
 
     def _byte_of(self, half: Temp, byte: int) -> Value:
         if self.dst.bits == 16 or byte % 2 == 0:
@@ -167,14 +200,18 @@ class ReduceCode:
         self.nodes.append(instruction("shr.b16", high, half, 8))
         return high
 
-    def to_memory(self, value: Value, at: Memory) -> None:
-        def before() -> Value:
-            old = Temp(SINGLE[self.dst.bits])
-            self.nodes.append(instruction(access("ld", self.dst.root.space, self.dst.bits // 8, self.dst.bits), old, at))
-            return old
+    def to_memory(self, values: Sequence[Value], at: Memory) -> None:
+        """A value goes to an address, or a pair of 4 bits each."""
+        dst = self.dst
+        load, store = (access(verb, dst.root.space, len(values) * dst.bits // 8, dst.bits) for verb in ("ld", "st"))
 
-        result = self.finish(value, before if self.accumulates else None)
-        self.nodes.append(instruction(access("st", self.dst.root.space, self.dst.bits // 8, self.dst.bits), at, result))
+        def before() -> Lanes:
+            old = Temp("b32" if dst.bits == 4 else SINGLE[dst.bits])
+            self.nodes.append(instruction(load, old, at))
+            return self._pair_at(old, 0) if dst.bits == 4 else self._old([old])
+
+        result = self.finish(values, before if self.accumulates else None)
+        self.nodes.append(instruction(store, at, result.word(0) if dst.bits == 4 else result.single(0)))
 
     def address(self, o: Operand, element: Expr) -> Memory:
         return Memory(o.root, self.c.resolve(o.byte_offset(element)))
@@ -215,39 +252,17 @@ def emit_registers(c: CallContext, way: str) -> Block:
         condition = binary(EQ, tid & share.copies, 0)
 
     def write() -> None:
-        for g, value in enumerate(done):
+        per = 2 if code.dst.bits == 4 else 1
+        for g in range(0, len(done), per):
             row = thread_expr(c, share.threads, share.rows[:, g])
             assert row is not None
-            code.to_memory(value, code.address(code.dst, row))
+            code.to_memory(done[g : g + per], code.address(code.dst, row))
 
     code.guarded(condition, write)
     return tuple(code.nodes)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
-
-
-def vector_of(c: CallContext, share: MemoryShare, test: Callable[[CallContext, Operand, int], str | None]) -> int:
-    """Elements of a row that one access can read: consecutive, a multiple for every lane, contiguous and aligned."""
-    src = c.inputs[0]
-    length = share.members.shape[1]
-    for n in (16, 8, 4, 2):
-        width = n * src.bits // 8
-        if width > 16 or length % (n * share.group):
-            continue
-        runs = share.members.reshape(len(share.members), -1, n)
-        if (runs != runs[:, :, :1] + np.arange(n)).any() or (runs[:, :, 0] % n).any():
-            continue
-        if test(c, src, width) is None:
-            return n
-    return 1
-
-
-def _vector(c: CallContext, share: MemoryShare) -> int:
-    from ..conditions.vectors import aligned, contiguous
-
-    key = ("reduce vector", share.group)
-    return c.once(key, lambda: vector_of(c, share, lambda c, o, w: contiguous(c, o, w) or aligned(c, o, w)))
 
 
 def emit_memory(c: CallContext, group: int) -> Block:
@@ -266,14 +281,17 @@ def emit_memory(c: CallContext, group: int) -> Block:
         for (_, value), byte in zip(done, places):
             code.to_register(value, byte)
         return tuple(code.nodes)
-    for i, (row, value) in enumerate(done):
-        code.guarded(_writes(c, share, i), lambda r=row, v=value: code.to_memory(v, code.address(code.dst, r)))  # type: ignore[misc]
+    for i in range(0, len(done), share.per):
+        row, values = done[i][0], [value for _, value in done[i : i + share.per]]
+        code.guarded(
+            _writes(c, share, i // share.per), lambda r=row, v=values: code.to_memory(v, code.address(code.dst, r))  # type: ignore[misc]
+        )
     return tuple(code.nodes)
 
 
 def part_of_row(code: ReduceCode, share: MemoryShare, row: Expr, lane: Expr | None) -> Value:
     """What a thread combines of a row of memory: vectors number ``lane``, and every ``share.group``-th from there on."""
-    vector = _vector(code.c, share)
+    vector = row_vector(code.c, share)
     values: list[Value] = []
     for j in range(share.members.shape[1] // (vector * share.group)):
         q = j * share.group * vector if lane is None else (lane + j * share.group) * vector
@@ -294,22 +312,23 @@ def _row_expr(c: CallContext, share: MemoryShare, i: int) -> Expr:
         row = thread_expr(c, share.threads, share.rows[:, i])
         assert row is not None
         return row
-    per_round = c.participants // share.group
-    row = c.rank() // share.group + i * per_round
-    if (i + 1) * per_round > len(share.members):
+    per_round, per = c.participants // share.group, share.per
+    count, number = len(share.members) // per, i // per
+    row = c.rank() // share.group + number * per_round
+    if (number + 1) * per_round > count:
         from ...ir import Min
 
-        row = binary(Min, row, len(share.members) - 1)
-    return row
+        row = binary(Min, row, count - 1)
+    return row if per == 1 else row * per + i % per
 
 
 def _writes(c: CallContext, share: MemoryShare, i: int) -> Expr | None:
-    """Where a thread is the one that writes its i-th row."""
+    """Where a thread is the one that writes its i-th row (or pair of them)."""
     per_round = c.participants // share.group
     condition: Expr | None = None
     if share.group > 1:
         condition = binary(EQ, c.launch.flat_tid() % share.group, 0)
-    rest = len(share.members) - i * per_round
+    rest = len(share.members) // share.per - i * per_round
     if rest < per_round:
         inside = c.rank() < rest * share.group
         from ...ir.arith import logical_and
@@ -333,7 +352,11 @@ def _read(code: ReduceCode, row: Expr, q: Expr | int, vector: int) -> list[Value
     width = vector * src.bits // 8
     made = Lanes(src.dtype, vector, nodes)
     opcode = access("ld", src.root.space, width, src.bits)
-    if width < 4:
+    if width < 4 and src.bits == 4:
+        register = Temp("b32")
+        nodes.append(instruction(opcode, register, at))
+        made.set_word(0, register)
+    elif width < 4:
         register = Temp("b16")
         nodes.append(instruction(opcode, register, at))
         (made.singles if vector == 1 else made.pairs)[0] = register
@@ -347,8 +370,11 @@ def _read(code: ReduceCode, row: Expr, q: Expr | int, vector: int) -> list[Value
 
 def _spread(made: Lanes, words: Sequence[Temp]) -> None:
     """Put the words of an access into the lanes' registers."""
-    bits = dt.bits(made.dtype)
-    if bits >= 32:
+    bits = made.bits
+    if bits == 4:
+        for k, word in enumerate(words):
+            made.set_word(8 * k, word)
+    elif bits >= 32:
         made.singles = list(words)
     elif bits == 16:
         made.pairs = list(words)

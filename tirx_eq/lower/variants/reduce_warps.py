@@ -46,7 +46,7 @@ def emit_warps(c: CallContext, way: Way, own: bool) -> Block:
             code.to_register(value, mine.bytes[i])
         else:
             at = code.address(code.dst, mine.rows[i])
-            code.guarded(mine.stores[i], lambda at=at, v=value: code.to_memory(v, at))  # type: ignore[misc]
+            code.guarded(mine.stores[i], lambda at=at, v=value: code.to_memory([v], at))  # type: ignore[misc]
     return tuple(code.nodes)
 
 
