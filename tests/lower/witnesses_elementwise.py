@@ -61,8 +61,7 @@ REDUCING = {
         "Tx.warp.sum(u[0:16], A[0:16, :])",
         VECTOR + "u = r.view(32, layout=TileLayout(S[(16, 2):(2 @ laneid, 1 @ laneid)]))\n", FLOATS),
     "summed in place": of("Tx.cta.sum(A[0, :], A[:, :])", params=FLOATS),
-    "results in an order of threads by threes": lambda: kernel(
-        'tid = Tx.thread_id([96])\nr = Tx.alloc_local((1,), "float32")\n'
-        "u = r.view(96, layout=TileLayout(S[(3, 32):(1 @ tx, 3 @ tx)]))\nTx.cta.sum(u[:], A[:, :])",
-        'A: Tx.Buffer((96, 8), "float32")', "from tirx_eq.layout import tx\n"),
+    "results in other registers from thread to thread": of(
+        "if w == 0:\n    Tx.warp.sum(u[16:48], A[0:32, :])",
+        VECTOR + "u = r.view(64, layout=TileLayout(S[(2, 32):(1, 1 @ laneid)]))\n", FLOATS),
 }  # fmt: skip
