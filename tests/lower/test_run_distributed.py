@@ -150,7 +150,8 @@ REFUSED = {
     "one CTA alone": ("if i == 0:\n    Tx.cluster.fill(s[:, :], 0.0)", "of some CTAs of the cluster"),
     "after one CTA has left": ("if i == 0:\n    return\nTx.cluster.fill(s[:, :], 0.0)", "of some CTAs of the cluster"),
     "rounds of a CTA": ("for k in Tx.serial(i + 1):\n    Tx.cluster.fill(s[:, :], 0.0)", "of some CTAs of the cluster"),
-    "as data say": ("if E[0, 0] > 3.0:\n    Tx.cluster.fill(s[:, :], 0.0)", "condition on data"),
+    "as data say": ("if E[0, 0] > 3.0:\n    Tx.cluster.fill(s[:, :], 0.0)", "of some CTAs of the cluster"),
+    "as data in global memory say": ("if E[0, 0] > 3.0:\n    Tx.cluster.fill(D[:, :], 0.0)", "of some CTAs of the cluster|condition on data"),
     "a peer's memory": ("there: Tx.let = Tx.reinterpret('handle', Tx.ptx.map_shared_rank(q.ptr_to([0, 0]), 1 - i))\n"
                         "o = Tx.decl_buffer((128, 8), 'float32', data=there, scope='shared')\nTx.cluster.copy(d[:, :], o[:, :])",
                         "'o' is in the shared memory of a CTA that is named"),

@@ -278,7 +278,9 @@ class Lowerer(Placed):
         found = narrow(place.active, condition, self.launch, holds)
         if not found.data_dependent or place.active.data_dependent or found.elected or dt.is_float(written.dtype):
             return found
-        return come_by_class(replace(found, data_dependent=False), self.scalars.fact(written, place.facts).classes)
+        apart = found.apart or math.prod(self.launch.cluster) > 1  # data may differ between CTAs
+        found = replace(found, data_dependent=False, apart=apart)
+        return come_by_class(found, self.scalars.fact(written, place.facts).classes)
 
     def _after_loop(self, place: Place, before: int) -> None:
         """After a loop whose returns are those from number ``before`` on: who took one is gone."""
