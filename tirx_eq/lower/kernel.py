@@ -6,7 +6,7 @@ import difflib
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LoweringError, ProofError, TirxError
@@ -28,6 +28,7 @@ from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
 from .distribute import distribute
+from .equations.sizes import how_sizes
 from .indices import Indices
 from .intrinsics.language import constant
 from .names import check_names, fresh, parameter_names
@@ -213,6 +214,8 @@ def _prove(choice: Choice, block: Block, indices: Indices) -> Lowered:
             f"the lowering {choice.chosen.describe()} of '{choice.context.op}' breaks its layout equation: {verdict.detail}",
             span=choice.context.span,
         )
+    if how := how_sizes(choice.context):
+        verdict = replace(verdict, detail=f"{verdict.detail}, {how}")
     return Lowered(choice, verdict)
 
 

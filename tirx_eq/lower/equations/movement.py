@@ -29,10 +29,11 @@ from ..program import Block, Box, Define, If, Index, Instruction, Memory, Pointe
 from ..sharing.active import first_of_warps, thread_points
 from .element_names import LANE, SPAN, Names, piece_units, unit_bits
 from .scratch import Scratch
+from .sizes import exact_sizes, note_sizes
 
 Array = np.ndarray
-#: Values of 64-bit variables are not taken farther from 0, so that addresses made of them have 64 bits.
-FARTHEST = 1 << 32
+#: Variables are not taken farther from 0, so that addresses made of them have 64 bits; less far, if sizes are then exact.
+FARTHEST = (1 << 32, 1 << 12, 1 << 6)
 #: Added to the names of a destination in tensor memory that is read before it is written.
 KEPT = 1 << 62
 
@@ -62,26 +63,32 @@ class Points:
 def points_of(c: CallContext, block: Block, indices: Indices) -> Iterator[Points]:
     """All threads, with CTA coordinates and loop variables at their lowest, middle and highest values.
 
-    That the addresses are right at the values between follows from their validation, which covers all of them.
+    That the addresses are right at the values between follows from their validation, which covers all of them.  Of sizes known
+    at run time see :mod:`sizes`.
     """
     scope = indices.scope
     used = {n for e in indices.roots(block) for n in names(scope.term(e))}
     used |= {n for o in c.operands.values() for r in o.region.region for n in names(scope.term(c.resolve(r.min)))}
     registers = {scope.name(v): r for r, v in c.launch.special.items() if r.startswith("tid.")}
+    # The address of a tensor-memory buffer, and of shared memory: everything is relative to it.
+    based = [shared_address(), *(n.var for n in walk(block) if isinstance(n, Define))]
+    zero = {scope.name(v): np.int64(0) for v in based}
     seen = set()
     for k, pick in enumerate((lambda lo, hi: lo, lambda lo, hi: (lo + hi) // 2, lambda lo, hi: hi)):
-        values: dict[str, Any] = {
-            n: np.int64(pick(max(lo, -FARTHEST), min(hi, FARTHEST))) for n, (lo, hi) in scope.ranges.items()
-        }
+        for farthest in FARTHEST if c.launch.host.ranges else FARTHEST[:1]:
+            values: dict[str, Any] = {
+                n: np.int64(pick(max(lo, -farthest), min(hi, farthest))) for n, (lo, hi) in scope.ranges.items()
+            } | zero
+            exact = exact_sizes(c, block, indices, {n: int(v) for n, v in values.items() if n not in registers})
+            if exact is not None:
+                break
         values |= {scope.name(v): np.int64(size) for v, size in c.launch.host.sample(k).items()}
-        for node in walk(block):
-            if isinstance(node, Define):  # the address of a tensor-memory buffer: everything is relative to it
-                values[scope.name(node.var)] = np.int64(0)
-        values[scope.name(shared_address())] = np.int64(0)
+        values |= {n: np.int64(size) for n, size in (exact or {}).items()}
         key = tuple(int(v) for n, v in sorted(values.items()) if n in used and n not in registers)
         if key in seen:
             continue
         seen.add(key)
+        note_sizes(c, block, indices, exact)
         values.update(thread_points(c.launch, registers))
         yield Points(values, indices, c.launch.threads)
 
