@@ -50,6 +50,7 @@ def vector_bits(bound: Bound) -> str | None:
 _VEC = "V=v{2,4}?"
 #: Accesses to registers of devices; ordered ones since PTX 9.3.
 _MMIO = (Need("sem", ("acquire", "release"), "", (9, 3)),)
+_STORED_ONE = Operand("b", "value", "$T", wide=True)
 _LOADED_ONE = Operand("d", "value", "$T", dst=True, anyimm=False, wide=True)
 _LOADED = Operand("d", "value", "$T", dst=True, count="$V", anyimm=False, wide=True, sink=True)
 _STORED = Operand("b", "value", "$T", count="$V", wide=True)
@@ -105,7 +106,7 @@ def _stores() -> list[Instruction]:
         instruction("st", f"sem={{relaxed,release}} {_SCOPE} ss={{global,{SHARED}}}? ev={_EVICT}? {HINT} {_VEC} "
                     f"{_SCALARS}", addr("a", "$ss"), _STORED, POLICY, section=_SEC, needs=SPACE_NEEDS + SCOPE_NEEDS,
                     checks=(vector_bits, global_only)),
-        instruction("st", f"mmio sem={{relaxed,release}} sys ss=global? {_SCALARS}", addr("a", "$ss"), src("b", "$T"),
+        instruction("st", f"mmio sem={{relaxed,release}} sys ss=global? {_SCALARS}", addr("a", "$ss"), _STORED_ONE,
                     section=_SEC, ptx=(8, 2), needs=_MMIO),
         *(
             instruction("st", f"{order} ss=global l1={_EVICT}? l2={_EVICT_L2}? {HINT} {shape}", addr("a", "$ss"),
