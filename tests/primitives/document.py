@@ -29,7 +29,8 @@ This page is written by `python -m tests.primitives.survey`, which asks the comp
 what the compiler does, and run the lowered cells in the simulator against the interpreter.
 
 *mixed*: the result in registers, the sources in shared and global memory and registers in turn.  A source of `cast` is f32
-(f16 where the result is f32).  The second factor of `gemm` is the same for all rows, so every thread has it; products of
+(f16 where the result is f32).  The second factor of `gemm` is the same for all rows, so every thread has it (in tensor
+memory a warp has one in its own lanes); a reduction of e2m1 has two results for each thread, a byte.  Products of
 fragments are a table of their own, like the asynchronous copies and products, whose tables follow from the compiler's own.
 """
 
