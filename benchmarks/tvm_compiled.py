@@ -3,11 +3,12 @@
 Two steps, which may run in different environments, with a folder between them:
 
     python benchmarks/tvm_compiled.py trace FOLDER [--nvcc] [KERNEL...]      # apache-tvm 0.27 and the kernels of the wheel
-    python benchmarks/tvm_compiled.py compile FOLDER [--rows FILE] [--markdown FILE] [FUNCTION...]    # this package and ptxas
+    python benchmarks/tvm_compiled.py compile FOLDER [FUNCTION...] [--rows FILE] [--markdown FILE]    # this package and ptxas
 
 ``trace`` imports each function and writes it as JSON, with ``--nvcc`` also the PTX that TVM and nvcc make of it.  ``compile``
 compiles each, assembles it, and where there is PTX of nvcc simulates both on the same random bytes: all arrays must be equal,
-bit for bit.  Scalar arguments are one small number, of a grid the first two CTAs run.
+bit for bit.  Scalar arguments are one small number, of a grid the first two CTAs run.  Where random bytes lead a kernel beyond
+its arrays, arrays of signed integers are filled with lengths and places that make sense.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-#: Any integer argument, and any float.
-INTEGER, REAL = 64, 0.5
+#: Any float argument.
+REAL = 0.5
+#: Any integer argument, and whether arrays of signed integers hold lengths and places that make sense instead of random bytes.
+TRIES = ((64, False), (4, False), (64, True), (4, True))
 #: What a page says of a function that it has no outcome for.
 UNTRIED = "not compiled for this page"
 #: Bytes of every array, and of dynamic shared memory where the CUDA source doesn't tell.
@@ -108,7 +111,7 @@ def _compile_one(path: Path, limit: int) -> tuple[str, float, str]:
         signal.setitimer(signal.ITIMER_PROF, 0)
     seconds = round(time.process_time() - began, 1)
     source, theirs = path.with_suffix(".cu"), path.with_suffix(".ptx")
-    return outcome, seconds, compare(made.ptx, theirs.read_text(), source.read_text()) if source.exists() else ""
+    return outcome, seconds, compare(made.ptx, theirs.read_text(), source.read_text()) if theirs.exists() else ""
 
 
 def _for_its_target(func: Any) -> tuple[Any, str]:
@@ -132,22 +135,50 @@ def signature(source: str) -> list[tuple[str, str]]:
 
 
 def compare(ours: str, theirs: str, source: str) -> str:
-    """Both modules on the same arguments; if that writes nothing, once more with lengths and places that make sense."""
-    said = _compare(ours, theirs, source, False)
-    return _compare(ours, theirs, source, True) if said.startswith("equal: 0") else said
+    """Both modules on the same arguments, of the first kind in ``TRIES`` that leads neither beyond its arrays.
+
+    Where one ends at such a fault the other may have done more or less by then, so that only arrays without faults count as
+    different; if every kind has faults, the best outcome is told with their numbers.
+    """
+    told: list[tuple[int, str]] = []
+    for integer, places in TRIES:
+        said = _compare(ours, theirs, source, integer, places)
+        clean = said.endswith(", 0 and 0 faults")
+        if (clean and not said.startswith("equal: 0")) or not said.startswith(("equal", "DIFFERENT")):
+            return said
+        told.append((said.startswith("equal") + (not said.startswith("equal: 0")) + clean, said))
+    return max(told)[1]
 
 
-def _array(kind: str, random: np.random.Generator, places: bool) -> np.ndarray:
-    """The bytes of an array of a C type: random; or, of signed integers if they are to be ``places``, a short staircase."""
+def _array(kind: str, random: np.random.Generator, last: int | None) -> np.ndarray:
+    """The bytes of an array of a C type: random; or, of signed integers, a staircase up to ``last`` if that is given."""
     integer = {"int": np.int32, "int64_t": np.int64, "longlong": np.int64, "long": np.int64}
     name = kind.replace("*", "").replace("const", "").replace(" ", "")
-    if places and name in integer:
+    if last is not None and name in integer:
         count = BYTES // np.dtype(integer[name]).itemsize
-        return np.minimum(np.arange(count) * 16, INTEGER).astype(integer[name]).view(np.uint8)
+        return np.minimum(np.arange(count) * max(1, last // 4), last).astype(integer[name]).view(np.uint8)
     return random.integers(0, 0x3C, BYTES).astype(np.uint8)
 
 
-def _compare(ours: str, theirs: str, source: str, places: bool) -> str:
+def _same(a: np.ndarray, b: np.ndarray, orders: list[list[str]]) -> bool:
+    """Whether two arrays have the same bytes; addresses are the same if they are as far from the same array's begin."""
+    if np.array_equal(a, b):
+        return True
+    from tirx_eq.sim.memory import GLOBAL, Buffers
+
+    starts: list[dict[str, int]] = []
+    for order in orders:
+        known = Buffers()
+        starts.append({name: GLOBAL + known.add(name, BYTES) for name in order})
+    left, right = a.view(np.uint64), b.view(np.uint64)
+    apart = left != right
+    first, second = left[apart].astype(np.int64), right[apart].astype(np.int64)
+    distances = [starts[1][n] - starts[0][n] for n in starts[0] if n in starts[1]]
+    moved = np.isin(second - first, distances)
+    return bool((moved & (first >= GLOBAL) & (second >= GLOBAL)).all())
+
+
+def _compare(ours: str, theirs: str, source: str, integer: int, places: bool) -> str:
     """Both modules on the same arguments; arrays are known by their names."""
     from tirx_eq.errors import TirxError
     from tirx_eq.sim import Launch, parse, simulate
@@ -159,8 +190,8 @@ def _compare(ours: str, theirs: str, source: str, places: bool) -> str:
         made = []
         for p, name, kind in zip(entry.params, names, types, strict=True):
             if name not in values:
-                number = np.float32(REAL) if kind == "float" else np.int32(INTEGER) if p.size == 4 else np.int64(INTEGER)
-                values[name] = _array(kind, random, places) if "*" in kind else number
+                number = np.float32(REAL) if kind == "float" else np.int32(integer) if p.size == 4 else np.int64(integer)
+                values[name] = _array(kind, random, integer if places else None) if "*" in kind else number
             made.append(values[name])
         return made
 
@@ -180,16 +211,17 @@ def _compare(ours: str, theirs: str, source: str, places: bool) -> str:
         results = [simulate(t, None, launch, a, max_steps=600_000) for t, a in ((theirs, first), (ours, second))]
     except TirxError as error:
         return f"not simulated: {error.message.splitlines()[0]}"
-    arrays = [
-        dict(zip([n for n, a in zip(names, given) if isinstance(a, np.ndarray)], r.arrays.values()))
-        for names, given, r in zip(([n for _, n in known], own), (first, second), results)
+    orders = [
+        [n for n, a in zip(names, given) if isinstance(a, np.ndarray)]
+        for names, given in zip(([n for _, n in known], own), (first, second))
     ]
+    arrays = [dict(zip(order, r.arrays.values())) for order, r in zip(orders, results)]
     shared = [n for n in arrays[0] if n in arrays[1]]
-    different = [n for n in shared if not np.array_equal(arrays[0][n], arrays[1][n])]
+    different = [n for n in shared if not _same(arrays[0][n], arrays[1][n], orders)]
     written = sum(not np.array_equal(arrays[0][n], values[n]) for n in shared)
     faults = [len(r.faults) for r in results]
     if different:
-        return f"DIFFERENT: {', '.join(different)}"
+        return f"DIFFERENT: {', '.join(different)}, {faults[0]} and {faults[1]} faults"
     return f"equal: {written} arrays written, {faults[0]} and {faults[1]} faults"
 
 
@@ -202,7 +234,8 @@ def page(rows: list[tuple[str, str, float, str]]) -> str:
         "# Kernels of a TVM wheel, compiled", "",
         f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, all imported; of the {len(tried)} compiled for sm_100a "
         f"here {len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
-        "and nvcc on the same random bytes: every array equal, bit for bit. Made by `benchmarks/tvm_compiled.py`.", "",
+        "and nvcc on the same bytes: every array equal, bit for bit (no faults where it says 0 and 0: the others reach beyond "
+        "the arrays that the comparison gives them). Seconds are of the CPU, on a busy machine. Made in pieces by `benchmarks/tvm_compiled.py`.", "",
         "| function | outcome | seconds | simulated |", "|---|---|---:|---|",
     ]  # fmt: skip
     lines += [f"| {name} | {outcome} | {seconds} | {said} |" for name, outcome, seconds, said in sorted(rows)]
