@@ -22,7 +22,7 @@ from .program import Block, TileCall
 from .scope import folded, new_scope
 from .sharing.active import Active
 from .sharing.threads import WARP, WARPGROUP, Launch
-from .storage import Root, Storage, element_offset, place_points
+from .storage import Root, Storage, element_offset, has_constant_steps, place_points
 
 T = TypeVar("T")
 
@@ -104,15 +104,21 @@ class Operand:
 
     def _placed(self, points: Mapping[Var, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Storage coordinates, and the place along axis ``m`` in elements of the root."""
+        lows = list(np.broadcast_arrays(*(np.asarray(evaluate_at(r.min, points)) for r in self.region.region)))
+        again = None
+        if lows and lows[0].ndim == 1 and len(lows[0]) > 1 and has_constant_steps(self.buffer):
+            # Threads mostly mean one of few regions: each is looked at once.
+            rows, inverse = np.unique(np.stack(lows, axis=1), axis=0, return_inverse=True)
+            if 2 * len(rows) <= len(lows[0]):
+                lows, again = list(rows.T), inverse.reshape(-1)
         grids = np.unravel_index(np.arange(self.size), self.extents) if self.extents else ()
-        coords = []
-        for r, grid in zip(self.region.region, grids):
-            low = np.asarray(evaluate_at(r.min, points))
-            coords.append(low[..., None] + grid)
-        coords = list(np.broadcast_arrays(*coords))
+        coords = list(np.broadcast_arrays(*(low[..., None] + grid for low, grid in zip(lows, grids))))
         found = place_points(self.buffer, coords, lambda e: np.asarray(evaluate_at(e, points)))
+        if again is not None:
+            found = {axis: np.broadcast_to(v, coords[0].shape)[again] for axis, v in found.items()}
         m = found.get("m", np.int64(0)) + np.asarray(evaluate_at(self.buffer.elem_offset, points))[..., None]
-        return found, np.broadcast_to(m, coords[0].shape if coords else (1,))
+        shape = (*((len(again),) if again is not None else coords[0].shape[:-1]), self.size) if coords else (1,)
+        return found, np.broadcast_to(m, shape)
 
 
 def evaluate_at(e: Expr, points: Mapping[Var, np.ndarray]) -> np.ndarray:
