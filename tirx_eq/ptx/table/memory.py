@@ -52,6 +52,7 @@ _VEC = "V=v{2,4}?"
 _MMIO = (Need("sem", ("acquire", "release"), "", (9, 3)),)
 _STORED_ONE = Operand("b", "value", "$T", wide=True)
 _LOADED_ONE = Operand("d", "value", "$T", dst=True, anyimm=False, wide=True)
+_STORED_ONE = Operand("b", "value", "$T", wide=True)
 _LOADED = Operand("d", "value", "$T", dst=True, count="$V", anyimm=False, wide=True, sink=True)
 _STORED = Operand("b", "value", "$T", count="$V", wide=True)
 
