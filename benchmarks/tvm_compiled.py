@@ -104,7 +104,9 @@ def _compile_one(path: Path, limit: int) -> tuple[str, float, str]:
         made, outcome = _for_its_target(load_json(path.read_text()))
         made.assemble()
     except TirxError as error:
-        return error.message.splitlines()[0], round(time.process_time() - began, 1), ""
+        first, *more = error.message.splitlines()
+        said = f"{first} {' '.join(more[0].split())}" if first.endswith(":") and more else first
+        return said, round(time.process_time() - began, 1), ""
     except (TimeoutError, RecursionError) as error:
         return f"more than {limit} seconds" if isinstance(error, TimeoutError) else "nested too deeply", float(limit), ""
     finally:
@@ -233,7 +235,7 @@ def page(rows: list[tuple[str, str, float, str]]) -> str:
     lines = [
         "# Kernels of a TVM wheel, compiled", "",
         f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, all imported; of the {len(tried)} compiled for sm_100a "
-        f"here {len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
+        f"(or sm_103a, if only that has their instructions) {len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
         "and nvcc on the same bytes: every array equal, bit for bit. Faults are what the simulator reports of TVM's PTX and of "
         "ours: given arguments that mean nothing, kernels write a place twice, read registers that no branch wrote, or reach "
         "beyond an array. Made in pieces by `benchmarks/tvm_compiled.py`.", "",
