@@ -235,7 +235,8 @@ def page(rows: list[tuple[str, str, float, str]]) -> str:
     lines = [
         "# Kernels of a TVM wheel, compiled", "",
         f"`tirx-kernels` for `apache-tvm` 0.27: {len(rows)} functions, all imported; of the {len(tried)} compiled for sm_100a "
-        f"(or sm_103a, if only that has their instructions) {len(done)} assemble in ptxas. {len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
+        f"(or sm_103a, if only that has their instructions) {len(done)} assemble in ptxas. "
+        f"{len(equal)} small ones without tensor maps were simulated beside the PTX of TVM "
         "and nvcc on the same bytes: every array equal, bit for bit. Faults are what the simulator reports of TVM's PTX and of "
         "ours: given arguments that mean nothing, kernels write a place twice, read registers that no branch wrote, or reach "
         "beyond an array. Made in pieces by `benchmarks/tvm_compiled.py`.", "",
