@@ -11,7 +11,7 @@ import numpy as np
 from tirx_eq.errors import TirxError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
-from tirx_eq.lower.candidates import Facts, Rejection, applicable, choose, lowering_rules
+from tirx_eq.lower.candidates import Rejection, choose, lowering_rules, refusals
 from tirx_eq.lower.context import CallContext
 from tirx_eq.lower.distribute import distribute
 from tirx_eq.lower.kernel import compile_function
@@ -68,13 +68,8 @@ def outcomes(group: Sequence[Cell]) -> list[Outcome]:
 
 def _refused(c: CallContext) -> Rejection | None:
     """The nearest rejection of a call that no rule lowers."""
-    facts, rejected = Facts(c), {}
-    for p in applicable(c, lowering_rules()):
-        failures, passed = facts.rejections(p)
-        if (p.parameter is None and not failures) or passed:
-            return None
-        rejected[p.rule.name] = failures
-    return _nearest(rejected)
+    rejected = refusals(c)
+    return None if rejected is None else _nearest(rejected)
 
 
 def _nearest(rejected: dict[str, tuple[Rejection, ...]]) -> Rejection:

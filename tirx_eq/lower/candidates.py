@@ -186,6 +186,17 @@ class Facts:
         return tuple(failed), passed
 
 
+def refusals(c: CallContext) -> dict[str, tuple[Rejection, ...]] | None:
+    """Why each rule that might lower a call doesn't, by the rule's name; None if one does."""
+    facts, refused = Facts(c), {}
+    for p in applicable(c, lowering_rules()):
+        failures, passed = facts.rejections(p)
+        if passed or (p.parameter is None and not failures):
+            return None
+        refused[p.rule.name] = failures
+    return refused
+
+
 #: parameter -> the config key with which a call asks for a value (vec_len counts elements).
 _CONFIG_OF = {"bytes": "vec_len", "lanes": "vec_len"}
 

@@ -18,8 +18,9 @@ from ..layout import Axis, TileLayout
 from ..layout.algebra import pack
 from ..layout.slicing import slice_layout
 from ..layout.tile import Iter
+from .candidates import refusals
 from .code.recipes import FLOAT4
-from .conditions import CONDITIONS, CONDITIONS_AT
+from .conditions import CONDITIONS
 from .context import CallContext, Operand, call_context
 from .operations import EXCHANGED, FAMILIES
 from .sharing.holders import SCOPE_BITS
@@ -34,7 +35,6 @@ SHARED_OUT = (
 )  # fmt: skip
 HELD = "each thread holds the halves that it gets"
 WHOLE = "bytes of memory are written whole"
-ORDERED = "elements of 4 bits fill registers in order"
 
 
 def stage_halves(c: CallContext) -> list[TilePrimitiveCall] | None:
@@ -48,9 +48,7 @@ def stage_halves(c: CallContext) -> list[TilePrimitiveCall] | None:
         return _exchanged(c)
     if FAMILIES.get(c.op) != "map" or not c.inputs or any(CONDITIONS[name](c) is not None for name in (*NEEDED, PLACED)):
         return None
-    if all(CONDITIONS_AT[ORDERED](c, n) is None for n in (2, c.outputs[0].size) if n % 2 == 0) and c.outputs[0].size % 2 == 0:
-        return None
-    return _in_order(c)
+    return None if refusals(c) is None else _in_order(c)
 
 
 def _call(c: CallContext, name: str, dst: BufferRegion, *args: object) -> TilePrimitiveCall:
