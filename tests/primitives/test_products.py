@@ -22,24 +22,26 @@ def is_padded(kind: Kind, dtype: str) -> bool:
     return kind.container(dt.storage_bits(dtype)) != dt.storage_bits(dtype)
 
 
-def product(kind: Kind, a: str, b: str, **options) -> Product:
-    """A product with four instructions' worth of K."""
-    made = Padded if is_padded(kind, a) or is_padded(kind, b) else Product
-    return made(a, b, k=4 * kind.k, **options)
+def product(kind: Kind, a: str, b: str, in_tmem: bool, **options) -> Product:
+    """A product with four instructions' worth of K; a padded A goes to tensor memory by copies that decompress."""
+    options["k"] = 4 * kind.k
+    if is_padded(kind, a):
+        return Padded(a, b, by_copy=in_tmem, **options)
+    made = Padded if is_padded(kind, b) else Product
+    return made(a, b, a_in_tmem=in_tmem, **options)
 
 
 def entries() -> list[Product]:
     """The entries of the table: dense and weight-stationary, block-scaled for one CTA and for two, A in either memory."""
-    dense = [product(kind, a, b, d=d, stationary=s, a_in_tmem=t and not is_padded(kind, a))
+    dense = [product(kind, a, b, t, d=d, stationary=s)
              for (a, b, d), kind in KINDS.items() for s in (False, True) for t in (False, True)]  # fmt: skip
-    scaled = [product(kind, a, b, sf=sf, block=block, m=128 * group, n=64 * group, group=group,
-                      a_in_tmem=t and not is_padded(kind, a))
+    scaled = [product(kind, a, b, t, sf=sf, block=block, m=128 * group, n=64 * group, group=group)
               for (a, b, sf, block), kind in SCALED_KINDS.items() for group in (1, 2) for t in (False, True)]  # fmt: skip
-    return list(dict.fromkeys(dense + scaled))
+    return dense + scaled
 
 
 def name(p: Product) -> str:
-    given = [p.a, p.b, p.sf and f"{p.sf}x{p.block}", p.d, "ws" * p.stationary, "pair" * (p.group == 2), "tmem" * p.a_in_tmem]
+    given = [p.a, p.b, p.sf and f"{p.sf}x{p.block}", p.d, "ws" * p.stationary, "pair" * (p.group == 2), "tmem" * (p.a_in_tmem or getattr(p, "by_copy", False))]
     return "-".join(filter(None, given))
 
 
