@@ -9,7 +9,7 @@ import pytest
 from tirx_eq.cli.run import execute
 from tirx_eq.ir import LT, NE, IntImm, PrimType, Var
 from tirx_eq.ir.arith import binary
-from tirx_eq.lower.guards import Guard, along, everywhere, known
+from tirx_eq.lower.facts.guards import Guard, along, everywhere, known
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.program import Comment, Define, If, Instruction, Jump, Loop, Repeat
 

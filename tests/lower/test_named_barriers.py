@@ -9,7 +9,7 @@ from tirx_eq.cli.run import execute
 from tirx_eq.errors import LoweringError
 from tirx_eq.ir import PrimFunc
 from tirx_eq.lower.context import evaluate_at
-from tirx_eq.lower.guards import variables
+from tirx_eq.lower.facts.guards import variables
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.named_barriers import first_free
 from tirx_eq.lower.program import Instruction, operand_exprs, walk

@@ -157,7 +157,7 @@ def test_twice_a_ctas_rows():
 
 
 def test_a_wrong_rank_is_noticed(monkeypatch):
-    from tirx_eq.lower import cta_exchange
+    from tirx_eq.lower.staging import cta_exchange
 
     right = cta_exchange.rank_with
     monkeypatch.setattr(cta_exchange, "rank_with", lambda s, blocks, launch: 1 - right(s, blocks, launch))
@@ -172,7 +172,7 @@ def test_a_wrong_rank_is_noticed(monkeypatch):
 def test_a_missing_barrier_is_noticed(monkeypatch):
     """Without the wait for the other CTAs' results the simulator reports a race, or the results differ."""
     from tirx_eq.ir import Evaluate, call
-    from tirx_eq.lower import cta_exchange
+    from tirx_eq.lower.staging import cta_exchange
 
     monkeypatch.setattr(cta_exchange.ClusterCall, "sync", lambda self: Evaluate(call("tirx.cuda.cta_sync", "void")))
     func, given = built(lines_of(REDUCTIONS["registers to every CTA's"], "two"), "two")

@@ -10,8 +10,8 @@ import pytest
 from tirx_eq.cli.run import execute
 from tirx_eq.errors import LoweringError
 from tirx_eq.ir import BufferLoad, BufferStore, SeqStmt, post_order_visit
+from tirx_eq.lower.facts.scalars import Scalars
 from tirx_eq.lower.kernel import compile_function
-from tirx_eq.lower.scalars import Scalars
 from tirx_eq.lower.sharing.active import Active
 from tirx_eq.lower.sharing.agreement import agree
 from tirx_eq.lower.sharing.threads import find_launch

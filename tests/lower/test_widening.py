@@ -6,8 +6,8 @@ import pytest
 
 from tests.lower.test_run_statements import build, facts_at_the_store
 from tirx_eq.ir import AllocBuffer, post_order_visit
-from tirx_eq.lower.scalars import Scalars
-from tirx_eq.lower.widening import Steps
+from tirx_eq.lower.facts.scalars import Scalars
+from tirx_eq.lower.facts.widening import Steps
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
 from tirx_eq.lower.candidates import Rejection, choose, lowering_rules, refusals
 from tirx_eq.lower.context import CallContext
-from tirx_eq.lower.distribute import distribute
 from tirx_eq.lower.kernel import compile_function
 from tirx_eq.lower.sharing.threads import find_launch
-from tirx_eq.lower.stage_tmem import stage_tensor_memory
+from tirx_eq.lower.staging.distribute import distribute
+from tirx_eq.lower.staging.tmem import stage_tensor_memory
 from tirx_eq.lower.statements import Lowerer
 from tirx_eq.lower.storage import plan
 

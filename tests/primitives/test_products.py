@@ -41,7 +41,8 @@ def entries() -> list[Product]:
 
 
 def name(p: Product) -> str:
-    given = [p.a, p.b, p.sf and f"{p.sf}x{p.block}", p.d, "ws" * p.stationary, "pair" * (p.group == 2), "tmem" * (p.a_in_tmem or getattr(p, "by_copy", False))]
+    in_tmem = p.a_in_tmem or (isinstance(p, Padded) and p.by_copy)
+    given = [p.a, p.b, p.sf and f"{p.sf}x{p.block}", p.d, "ws" * p.stationary, "pair" * (p.group == 2), "tmem" * in_tmem]
     return "-".join(filter(None, given))
 
 

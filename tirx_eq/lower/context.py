@@ -16,8 +16,8 @@ from ..ir import dtype as dt
 from ..ir.index import Term, evaluate_many
 from ..ir.index_ir import IndexScope
 from ..prove.verdict import Verdict
-from .given import compare, facts_of
-from .guards import Guards, everywhere
+from .facts.given import compare, facts_of
+from .facts.guards import Guards, everywhere
 from .program import Block, TileCall
 from .scope import folded, new_scope
 from .sharing.active import Active

@@ -16,8 +16,8 @@ from ..ir.node import fields
 from ..prove.table import Table
 from .code.shared import SHARED_RANGE, shared_address
 from .code.widths import Widths
-from .given import Narrowing, facts_of, narrowings, simplified_under
-from .guards import Guards, everywhere
+from .facts.given import Narrowing, facts_of, narrowings, simplified_under
+from .facts.guards import Guards, everywhere
 from .program import Block, Define, If, Instruction, Loop, Node, Repeat, Store, Wait, operand_exprs, walk
 from .scope import new_scope
 from .sharing.threads import Launch

@@ -27,7 +27,6 @@ from .checks.regions import check_regions
 from .checks.tmem import check_tensor_memory
 from .code.casts import ptx_type
 from .code.emit import Emitter
-from .distribute import distribute
 from .equations.sizes import how_sizes
 from .indices import Indices
 from .intrinsics.language import constant
@@ -35,13 +34,14 @@ from .names import check_names, fresh, parameter_names
 from .program import Block, replace_calls
 from .sharing.scratch import fits, place_scratch
 from .sharing.threads import Launch, find_launch
-from .stack import indexed_at_run_time
-from .stage_tmem import stage_tensor_memory
+from .staging.distribute import distribute
+from .staging.stack import indexed_at_run_time
+from .staging.tmem import stage_tensor_memory
+from .staging.waits import expand_waits
 from .statements import Lowerer
 from .storage import SHARED_ALIGN, Storage, plan
 from .tensor_maps import used_maps
 from .variants import OWN_SCRATCH, VARIANTS
-from .waits import expand_waits
 
 #: Config keys that mean something to the compiler whatever the variant.
 COMMON_CONFIG = frozenset(("dispatch",))

@@ -17,9 +17,9 @@ from .checks.barriers import Sync
 from .code.atomics import atomic_of, check_places, is_atomic, program_of_atomic
 from .code.snapshots import replace_reads
 from .context import CallContext
+from .facts.scalars import Scalars
+from .facts.values import Fact, Facts
 from .program import Define, Memory, Node
-from .scalar_facts import Fact, Facts
-from .scalars import Scalars
 from .scope import bounds, new_scope
 from .sharing.active import Active
 from .sharing.agreement import agree

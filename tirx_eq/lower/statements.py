@@ -51,7 +51,7 @@ from .checks.bounds import check_addresses, check_element
 from .code.atomics import ATOMICS, check_places
 from .code.snapshots import replace_reads
 from .context import CallContext, call_context, guarded
-from .expand import expand
+from .facts.jumps import always_jumps
 from .intrinsics.barriers import PARITY_WAITS
 from .intrinsics.build import arguments as named_arguments
 from .intrinsics.build import lower_call
@@ -59,7 +59,6 @@ from .intrinsics.host_maps import encoded_map, encodes_map
 from .intrinsics.instruction import INSTRUCTION
 from .intrinsics.language import constant
 from .intrinsics.places import Places, in_space
-from .jumps import always_jumps
 from .named_barriers import barriers_of, with_barriers
 from .place import Place, Placed
 from .program import (
@@ -81,12 +80,13 @@ from .program import (
 )  # fmt: skip
 from .sharing.active import Active, narrow, with_loop
 from .sharing.agreement import agree, classes_of, come_by_class, meet, scattered
-from .stack import in_registers
-from .stage_cluster import stage_cluster
-from .stage_copies import stage_copies
-from .stage_halves import stage_halves
-from .stage_products import stage_products
-from .stage_registers import stage_registers
+from .staging.cluster import stage_cluster
+from .staging.copies import stage_copies
+from .staging.expand import expand
+from .staging.halves import stage_halves
+from .staging.products import stage_products
+from .staging.registers import stage_registers
+from .staging.stack import in_registers
 from .statement_parts import always_loaded, constant_value, is_plain_index, jumps, uses
 from .vectors import store_lanes, store_vector, vector_of_loop
 

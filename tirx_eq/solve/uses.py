@@ -27,10 +27,10 @@ from ..ir import (
     Var,
 )
 from ..lower.context import CallContext
-from ..lower.distribute import distribute
 from ..lower.program import Block, Loop
 from ..lower.sharing.active import Active
 from ..lower.sharing.threads import Launch, find_launch
+from ..lower.staging.distribute import distribute
 from ..lower.statements import Lowerer, Place
 from ..lower.storage import Storage, plan
 

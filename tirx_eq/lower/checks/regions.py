@@ -13,7 +13,7 @@ from ...ir import IntImm
 from ...ir.index import EvaluationError, Term, evaluate, names, show
 from ...ir.index_ir import IndexScope
 from ..context import CallContext, Operand
-from ..guards import Guard
+from ..facts.guards import Guard
 from ..scope import bounds
 
 SPACES = frozenset(("global", "shared", "cluster"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from ...egraph.cost import cost
 from ...ir import BufferLoad, Expr, post_order_visit
 from ...ir.index import Term
-from ..guards import everywhere, inside
+from ..facts.guards import everywhere, inside
 from ..indices import Indices
 from ..program import Block, Define, If, Instruction, Memory, Node, Store
 

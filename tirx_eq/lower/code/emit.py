@@ -13,7 +13,7 @@ from ...ptx.builder import Kernel
 from ...ptx.control import Loop as LoopFrame
 from ...ptx.operands import SINK, Address, Imm, Not, Operandish, Pair, Reg, Symbol, Vec, special, tensor
 from ...ptx.tensormap import TensorMap
-from ..guards import Guards, along, inside
+from ..facts.guards import Guards, along, inside
 from ..indices import Indices, is_index
 from ..names import fresh
 from ..program import (

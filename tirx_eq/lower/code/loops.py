@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from ...egraph.cost import cost
 from ...ir import Expr
 from ...ir.index import Term, names, postorder
-from ..guards import along, inside
+from ..facts.guards import along, inside
 from ..indices import Indices
 from ..program import Block, If, Loop, Repeat
 

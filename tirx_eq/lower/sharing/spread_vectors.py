@@ -8,7 +8,7 @@ from ...ir import Var
 from ...ir.index import Term
 from ...prove.validate import validate
 from ..context import CallContext, Operand
-from ..given import compare
+from ..facts.given import compare
 from ..storage import element_offset
 from .spread import Spread, memory_offset, region_element, slot_bytes, slot_coords, wide_coords
 

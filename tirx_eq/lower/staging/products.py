@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import BufferRegion, ExecScope, Op, TilePrimitiveCall
-from ..ir.op import TILE_PREFIX
-from .conditions import CONDITIONS
-from .context import CallContext
-from .mma_sync import MMA_KINDS, kind_of
-from .product import is_number, plain, uses_addend
-from .sharing.work import owned_work
-from .stage_parts import layout_like, new_registers
+from ...ir import BufferRegion, ExecScope, Op, TilePrimitiveCall
+from ...ir.op import TILE_PREFIX
+from ..conditions import CONDITIONS
+from ..context import CallContext
+from ..mma_sync import MMA_KINDS, kind_of
+from ..product import is_number, plain, uses_addend
+from ..sharing.work import owned_work
+from .parts import layout_like, new_registers
 
 NARROW = ("float16", "bfloat16")
 WIDE = "float32"

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import Any
 
-from ..ir import Bind, BufferLoad, BufferStore, Expr, For, IfThenElse, IntImm, Stmt, Var, While, post_order_visit
+from ...ir import Bind, BufferLoad, BufferStore, Expr, For, IfThenElse, IntImm, Stmt, Var, While, post_order_visit
 
 
 class Steps:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..ir import BufferRegion, ExecScope, Op, Range, Stmt, TilePrimitiveCall, const
-from ..ir.op import TILE_PREFIX
-from ..layout import Iter, TileLayout
-from ..layout.grouping import try_group
-from .code.lane_access import register_bytes
-from .context import CallContext, Operand
+from ...ir import BufferRegion, ExecScope, Op, Range, Stmt, TilePrimitiveCall, const
+from ...ir.op import TILE_PREFIX
+from ...layout import Iter, TileLayout
+from ...layout.grouping import try_group
+from ..code.lane_access import register_bytes
+from ..context import CallContext, Operand
+from ..operations import FAMILIES
+from ..sharing.holders import Held
+from ..sharing.work import Work, active_threads, aligned_axes, holders_of, leader, owned_work, regions_of
+from ..storage import const_shape
 from .expand import barrier_between
-from .operations import FAMILIES
-from .sharing.holders import Held
-from .sharing.work import Work, active_threads, aligned_axes, holders_of, leader, owned_work, regions_of
-from .stage_parts import new_registers
-from .storage import const_shape
+from .parts import new_registers
 
 SCOPES = ("warp", "warpgroup", "cta")
 

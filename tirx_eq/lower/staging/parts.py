@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import LayoutError
-from ..ir import Buffer, PointerType, PrimType, Var, const
-from ..ir import dtype as dt
-from ..layout import TileLayout
-from ..layout.slicing import slice_layout
-from ..layout.tile import Iter
-from .context import CallContext, Operand
-from .sharing.work import Work, aligned_axes
-from .storage import Root
+from ...errors import LayoutError
+from ...ir import Buffer, PointerType, PrimType, Var, const
+from ...ir import dtype as dt
+from ...layout import TileLayout
+from ...layout.slicing import slice_layout
+from ...layout.tile import Iter
+from ..context import CallContext, Operand
+from ..sharing.work import Work, aligned_axes
+from ..storage import Root
 
 #: What must hold of an element-wise call whatever the layouts of its registers are.
 NEEDED = (

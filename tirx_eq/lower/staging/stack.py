@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..egraph.simplify import simplify_all
-from ..ir import (
+from ...egraph.simplify import simplify_all
+from ...ir import (
     Buffer,
     BufferLoad,
     BufferRegion,
@@ -19,13 +19,13 @@ from ..ir import (
     const,
     post_order_visit,
 )  # fmt: skip
-from ..ir.index import Term, names
-from ..ir.node import replace as replace_node
-from .context import CallContext
-from .program import Block, Instruction, Memory, Node, Operand, Piece, Store, Word, node_exprs, walk
-from .scope import new_scope
-from .sharing.threads import Launch
-from .storage import Root, Storage
+from ...ir.index import Term, names
+from ...ir.node import replace as replace_node
+from ..context import CallContext
+from ..program import Block, Instruction, Memory, Node, Operand, Piece, Store, Word, node_exprs, walk
+from ..scope import new_scope
+from ..sharing.threads import Launch
+from ..storage import Root, Storage
 
 
 def indexed_at_run_time(

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import LoweringError
-from ..ir import (
+from ...errors import LoweringError
+from ...ir import (
     AllocBuffer,
     Bind,
     Break,
@@ -39,17 +39,17 @@ from ..ir import (
     post_order_visit,
     substitute,
 )
-from ..ir.index import names
-from ..ir.stmt import seq
-from ..layout import ComposeLayout, TileLayout, is_open
+from ...ir.index import names
+from ...ir.stmt import seq
+from ...layout import ComposeLayout, TileLayout, is_open
+from ..scope import new_scope
+from ..sharing.cta_parts import CtaCall, cta_call, cta_register, reads
+from ..sharing.cta_spread import AXES, CtaSpread, cta_points, cta_spread
+from ..sharing.threads import Launch
+from ..statement_parts import is_plain_index
 from .cta_exchange import Exchange
 from .expand import expand
 from .own_part import own_indices
-from .scope import new_scope
-from .sharing.cta_parts import CtaCall, cta_call, cta_register, reads
-from .sharing.cta_spread import AXES, CtaSpread, cta_points, cta_spread
-from .sharing.threads import Launch
-from .statement_parts import is_plain_index
 
 
 def distribute(func: PrimFunc, launch: Launch) -> PrimFunc:

@@ -11,16 +11,16 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from ..ir import BufferRegion, ExecScope, IntImm, Op, TilePrimitiveCall, Var
-from ..ir.op import TILE_PREFIX
-from .candidates import NoCandidate, choose
-from .code.lane_access import register_bytes
-from .conditions import CONDITIONS
-from .context import CallContext, Operand, call_context
-from .operations import EXCHANGED, FAMILIES
-from .sharing.work import holders_of, owned_work, regions_of
-from .stage_halves import stage_halves
-from .stage_parts import NEEDED, PLACED, layout_like, new_registers
+from ...ir import BufferRegion, ExecScope, IntImm, Op, TilePrimitiveCall, Var
+from ...ir.op import TILE_PREFIX
+from ..candidates import NoCandidate, choose
+from ..code.lane_access import register_bytes
+from ..conditions import CONDITIONS
+from ..context import CallContext, Operand, call_context
+from ..operations import EXCHANGED, FAMILIES
+from ..sharing.work import holders_of, owned_work, regions_of
+from .halves import stage_halves
+from .parts import NEEDED, PLACED, layout_like, new_registers
 
 
 def stage_registers(c: CallContext) -> list[TilePrimitiveCall] | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..errors import LoweringError
-from ..ir import Evaluate, Op, Stmt, TilePrimitiveCall, Var, call
-from ..ir.op import TILE_PREFIX
-from .named_barriers import own_barrier
-from .sharing.threads import Launch
+from ...errors import LoweringError
+from ...ir import Evaluate, Op, Stmt, TilePrimitiveCall, Var, call
+from ...ir.op import TILE_PREFIX
+from ..named_barriers import own_barrier
+from ..sharing.threads import Launch
 
 COMPOSITES = ("compose_op", "binary_reduce", "unary_reduce")
 #: Scope -> the intrinsic after which its threads see each other's writes to shared and global memory.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import (
+from ...ir import (
     EQ,
     GE,
     GT,
@@ -44,15 +44,15 @@ from ..ir import (
     While,
     post_order_visit,
 )  # fmt: skip
-from ..ir import dtype as dt
-from ..ir.index import Term, evaluate_many, names
-from ..ir.index_ir import dtype_range
+from ...ir import dtype as dt
+from ...ir.index import Term, evaluate_many, names
+from ...ir.index_ir import dtype_range
+from ..scope import bounds, new_scope
+from ..sharing.active import Active, narrow, same_as, thread_points
+from ..sharing.agreement import agree, chosen, classes_of, meet, scattered
+from ..sharing.threads import Launch
 from .jumps import has_jump, inner_statements, returns
-from .scalar_facts import Fact, Facts, join
-from .scope import bounds, new_scope
-from .sharing.active import Active, narrow, same_as, thread_points
-from .sharing.agreement import agree, chosen, classes_of, meet, scattered
-from .sharing.threads import Launch
+from .values import Fact, Facts, join
 from .widening import Steps
 
 #: rounds of a loop whose growing bounds are taken as they come, before they jump to constants of the program

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import EQ, AllocBuffer, Buffer, BufferRegion, ExecScope, IfThenElse, PointerType, PrimType, Range, Stmt, Var, const
-from ..ir.arith import binary
+from ...ir import EQ, AllocBuffer, Buffer, BufferRegion, ExecScope, IfThenElse, PointerType, PrimType, Range, Stmt, Var, const
+from ...ir.arith import binary
+from ..product import is_number, plain
+from ..sharing.cta_parts import Cut, conjunction, writers
 from .cta_exchange import ClusterCall, cta_scope_call
-from .product import is_number, plain
-from .sharing.cta_parts import Cut, conjunction, writers
 
 DEPTH = 2  # of a product's dimensions: row, column, depth
 

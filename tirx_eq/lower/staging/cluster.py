@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..ir import BufferRegion, LambdaExpr, Range, TilePrimitiveCall, const, substitute
-from .context import CallContext
-from .operations import FAMILIES
-from .sharing.cluster_part import axes_along, largest_part
+from ...ir import BufferRegion, LambdaExpr, Range, TilePrimitiveCall, const, substitute
+from ..context import CallContext
+from ..operations import FAMILIES
+from ..sharing.cluster_part import axes_along, largest_part
 
 
 def stage_cluster(c: CallContext) -> list[TilePrimitiveCall] | None:

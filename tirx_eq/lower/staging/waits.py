@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import LoweringError
-from ..ir import (
+from ...errors import LoweringError
+from ...ir import (
     AllocBuffer,
     Buffer,
     BufferLoad,
@@ -24,10 +24,10 @@ from ..ir import (
     const,
     post_order_visit,
 )  # fmt: skip
-from ..ir import dtype as dt
-from ..ir.stmt import seq
-from .intrinsics.instruction import INSTRUCTION
-from .intrinsics.language import constant
+from ...ir import dtype as dt
+from ...ir.stmt import seq
+from ..intrinsics.instruction import INSTRUCTION
+from ..intrinsics.language import constant
 
 WAIT = "tirx.cuda.wait_until"
 _SCOPES = ("cta", "cluster", "gpu", "sys")

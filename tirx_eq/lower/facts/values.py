@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Var
-from .sharing.agreement import Classes, meet
+from ...ir import Var
+from ..sharing.agreement import Classes, meet
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
-from ..errors import LayoutError
-from ..ir import EQ, BufferRegion, ExecScope, Expr, IfThenElse, IntImm, Range, Stmt, TilePrimitiveCall, const
-from ..ir.arith import binary
-from ..layout import TileLayout
-from ..layout.slicing import slice_layout
-from ..layout.tile import Iter
-from .sharing.holders import THREAD_AXES
-from .sharing.threads import WARPGROUP, Launch
+from ...errors import LayoutError
+from ...ir import EQ, BufferRegion, ExecScope, Expr, IfThenElse, IntImm, Range, Stmt, TilePrimitiveCall, const
+from ...ir.arith import binary
+from ...layout import TileLayout
+from ...layout.slicing import slice_layout
+from ...layout.tile import Iter
+from ..sharing.holders import THREAD_AXES
+from ..sharing.threads import WARPGROUP, Launch
 
 #: Axes whose numbers say in which warpgroup a thread is.
 CTA_AXES = frozenset(name for name, (_, bits) in THREAD_AXES.items() if bits >= WARPGROUP)

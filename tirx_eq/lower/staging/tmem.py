@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ..ir import (
+from ...ir import (
     LT,
     AllocBuffer,
     Buffer,
@@ -31,17 +31,17 @@ from ..ir import (
     call,
     const,
 )
-from ..ir import dtype as dt
-from ..ir.arith import binary
-from ..ir.op import TILE_PREFIX
-from ..ir.stmt import seq
-from ..ir.structural import structural_equal
-from ..layout import TileLayout
+from ...ir import dtype as dt
+from ...ir.arith import binary
+from ...ir.op import TILE_PREFIX
+from ...ir.stmt import seq
+from ...ir.structural import structural_equal
+from ...layout import TileLayout
+from ..operations import REDUCTIONS
+from ..sharing.threads import WARP, WARPGROUP, Launch
 from .expand import barrier_between, expand
-from .operations import REDUCTIONS
-from .sharing.threads import WARP, WARPGROUP, Launch
-from .stage_factors import shared_factor, shared_factors, unused
-from .stage_warpgroups import split_warpgroups
+from .factors import shared_factor, shared_factors, unused
+from .warpgroups import split_warpgroups
 
 #: Scope -> lanes of tensor memory that its threads reach together, and the axis that counts the threads.
 LANES = {"warp": (WARP, "laneid"), "warpgroup": (WARPGROUP, "tid_in_wg"), "cta": (WARPGROUP, "tx")}

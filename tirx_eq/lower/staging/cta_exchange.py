@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..ir import (
+from ...ir import (
     EQ,
     AllocBuffer,
     Bind,
@@ -37,15 +37,15 @@ from ..ir import (
     const,
     substitute,
 )
-from ..ir.arith import binary
-from ..ir.op import TILE_PREFIX
-from ..ir.stmt import seq
-from ..layout import TileLayout
-from .operations import FAMILIES
-from .sharing.cta_parts import CtaHeld, conjunction, cta_held, is_per_cta, varies, writers
-from .sharing.cta_spread import AXES, CtaSpread, at_cta, cta_points
-from .sharing.iteration import Iteration, iteration_of
-from .sharing.threads import Launch
+from ...ir.arith import binary
+from ...ir.op import TILE_PREFIX
+from ...ir.stmt import seq
+from ...layout import TileLayout
+from ..operations import FAMILIES
+from ..sharing.cta_parts import CtaHeld, conjunction, cta_held, is_per_cta, varies, writers
+from ..sharing.cta_spread import AXES, CtaSpread, at_cta, cta_points
+from ..sharing.iteration import Iteration, iteration_of
+from ..sharing.threads import Launch
 
 #: Pieces, and so reads of other CTAs' memory, of one call at most.
 MAX_PIECES = 64

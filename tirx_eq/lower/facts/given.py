@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..egraph.facts import gather
-from ..egraph.narrow import about, conjuncts, narrowed
-from ..egraph.result import Simplified, checked_equal
-from ..egraph.simplify import simplify_all
-from ..errors import ProofError
-from ..ir.index import EvaluationError, Ranges, Term, names, postorder, substitute
-from ..ir.index_ir import IndexScope
-from ..prove.table import Table
-from ..prove.validate import prove, validate
-from ..prove.verdict import Verdict
+from ...egraph.facts import gather
+from ...egraph.narrow import about, conjuncts, narrowed
+from ...egraph.result import Simplified, checked_equal
+from ...egraph.simplify import simplify_all
+from ...errors import ProofError
+from ...ir.index import EvaluationError, Ranges, Term, names, postorder, substitute
+from ...ir.index_ir import IndexScope
+from ...prove.table import Table
+from ...prove.validate import prove, validate
+from ...prove.verdict import Verdict
 from .guards import Guards
 
 

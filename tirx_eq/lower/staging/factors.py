@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import (
+from ...ir import (
     GE,
     LT,
     AllocBuffer,
@@ -27,13 +27,13 @@ from ..ir import (
     Var,
     const,
 )
-from ..ir.arith import binary, logical_and
-from ..ir.expr import Range
-from ..ir.op import TILE_PREFIX
-from ..layout import TileLayout
+from ...ir.arith import binary, logical_and
+from ...ir.expr import Range
+from ...ir.op import TILE_PREFIX
+from ...layout import TileLayout
+from ..product import is_number, plain
+from ..sharing.threads import Launch
 from .expand import barrier_between
-from .product import is_number, plain
-from .sharing.threads import Launch
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from ..ir import Expr, Var, const, substitute
-from ..ir.index import names
-from ..prove.validate import validate
-from .scope import new_scope
-from .sharing.cta_spread import CtaSpread, at_cta, cta_points
-from .sharing.threads import Launch
+from ...ir import Expr, Var, const, substitute
+from ...ir.index import names
+from ...prove.validate import validate
+from ..scope import new_scope
+from ..sharing.cta_spread import CtaSpread, at_cta, cta_points
+from ..sharing.threads import Launch
 
 
 def own_indices(

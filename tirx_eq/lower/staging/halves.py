@@ -11,21 +11,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ..errors import LayoutError
-from ..ir import BufferRegion, ExecScope, IntImm, Op, Range, TilePrimitiveCall, const
-from ..ir.op import TILE_PREFIX
-from ..layout import Axis, TileLayout
-from ..layout.algebra import pack
-from ..layout.slicing import slice_layout
-from ..layout.tile import Iter
-from .candidates import refusals
-from .code.recipes import FLOAT4
-from .conditions import CONDITIONS
-from .context import CallContext, Operand, call_context
-from .operations import EXCHANGED, FAMILIES
-from .sharing.holders import SCOPE_BITS
-from .sharing.work import aligned_axes, holders_of, leader, owned_work, regions_of
-from .stage_parts import NEEDED, PLACED, layout_like, new_registers
+from ...errors import LayoutError
+from ...ir import BufferRegion, ExecScope, IntImm, Op, Range, TilePrimitiveCall, const
+from ...ir.op import TILE_PREFIX
+from ...layout import Axis, TileLayout
+from ...layout.algebra import pack
+from ...layout.slicing import slice_layout
+from ...layout.tile import Iter
+from ..candidates import refusals
+from ..code.recipes import FLOAT4
+from ..conditions import CONDITIONS
+from ..context import CallContext, Operand, call_context
+from ..operations import EXCHANGED, FAMILIES
+from ..sharing.holders import SCOPE_BITS
+from ..sharing.work import aligned_axes, holders_of, leader, owned_work, regions_of
+from .parts import NEEDED, PLACED, layout_like, new_registers
 
 #: Scope -> the axis that counts its threads.
 AXES = {"warp": "laneid", "warpgroup": "tid_in_wg", "cta": "tx"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import AttrStmt, Break, Continue, For, IfThenElse, Return, SeqStmt, Stmt, While
+from ...ir import AttrStmt, Break, Continue, For, IfThenElse, Return, SeqStmt, Stmt, While
 
 
 def always_jumps(s: Stmt) -> bool:

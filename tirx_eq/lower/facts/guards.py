@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ir import LE, LT, And, Expr, IntImm, Not, Or, Var, post_order_visit
-from ..ir.arith import binary, logical_not
-from .program import Block, Comment, Define, If, Instruction, Jump, Loop, Node, Repeat, Routine, walk
-from .statement_parts import is_plain_index
+from ...ir import LE, LT, And, Expr, IntImm, Not, Or, Var, post_order_visit
+from ...ir.arith import binary, logical_not
+from ..program import Block, Comment, Define, If, Instruction, Jump, Loop, Node, Repeat, Routine, walk
+from ..statement_parts import is_plain_index
 
 
 @dataclass(frozen=True)
