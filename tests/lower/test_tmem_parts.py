@@ -66,7 +66,7 @@ def test_there_and_back(dtype, scope, inside):
     empty = np.zeros_like(given)
     wanted = interpret(func, given, empty, empty)
     for policy in ("late", "early"):
-        result = made.simulate(given, empty, empty, policy=policy)
+        result = made.simulate(given, empty, empty.copy(), policy=policy)
         assert not result.faults, [str(f) for f in result.faults[:3]]
         for name in "BC":
             np.testing.assert_array_equal(result.arrays[name].astype(np.float32), np.asarray(wanted[name]).astype(np.float32))
