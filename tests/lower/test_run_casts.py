@@ -10,7 +10,6 @@ import pytest
 from tirx_eq.errors import ProofError
 from tirx_eq.interp.run import interpret
 from tirx_eq.ir import dtype as dt
-from tirx_eq.lower.candidates import NoCandidate
 from tirx_eq.lower.code.recipes import CASTS
 from tirx_eq.lower.kernel import compile_function
 
@@ -88,14 +87,6 @@ def test_the_value_equation_tells_the_halves_of_a_byte_apart(monkeypatch, broken
     operands = {"D": ("float4_e2m1fn", "global", COLUMNS), "A": ("float32", "global", COLUMNS)}
     with pytest.raises(ProofError, match="cast"):
         compile_function(value_kernel("cast({D}, {A})", operands, "cta"))
-
-
-def test_arithmetic_on_four_bits_is_refused():
-    operands = dict.fromkeys("DAB", ("float4_e2m1fn", "global", COLUMNS))
-    with pytest.raises(NoCandidate, match="only converted"):
-        compile_function(value_kernel("add({D}, {A}, {B})", operands, "cta"))
-    with pytest.raises(NoCandidate, match="is of float4"):
-        compile_function(value_kernel("sum({D}, {A}, axes=1)", {"D": ("float32", "global", 1), "A": operands["A"]}, "cta"))
 
 
 @pytest.mark.parametrize("source", [d for d in FLOATS + INTEGERS if d != "float4_e2m1fn"])

@@ -145,7 +145,8 @@ class _Writer:
         """Declare an operand whose rows have extents ``row``; how it is written in the call."""
         self.params.append(f'{name}: Tx.Buffer(({rows_of(scope)}, {_list(row)}), "{dtype}")')
         self.ctas = CTAS if scope == "cluster" else 1
-        self.row = "b * 128 + tid" if scope == "cluster" else "tid"
+        alike = product_of_rows and name.startswith("B") and place == TMEM  # every CTA has all of it
+        self.row = "b * 128 + tid" if scope == "cluster" and not alike else "tid"
         getattr(self, f"_{place.split()[0]}")(name, scope, dtype, row, is_output)
         rows = {"thread": "tid", "warp": "w * 32 : w * 32 + 32"}.get(scope, ":")
         if name.startswith("B") and product_of_rows:

@@ -22,9 +22,9 @@ from tirx_eq.lower.storage import plan
 
 from .cells import Cell, call_lines, cell_kernel, dtype_of, row_of, rows_of
 
-#: Whether all cells are checked, or one group of them in so many, in every run the same ones.
-ALL = os.environ.get("TIRX_EQ_ALL_CELLS") == "1"
-SHARE = 12
+#: One group of cells in so many is checked, in every run the same ones; all cells of all groups with 1.
+SHARE = int(os.environ.get("TIRX_EQ_CELLS", "12"))
+ALL = SHARE == 1
 #: Relative error of a result against the interpreter's: roundings to the dtype, and of the approximate functions.
 BOUNDS = {
     "float64": 1e-14, "float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6, "float8_e4m3fn": 2**-2, "float8_e5m2": 2**-1,

@@ -1,6 +1,6 @@
 """The table of primitives: the document is what the compiler does, and the lowered cells compute what they mean.
 
-A share of the cells is checked in every run; with ``TIRX_EQ_ALL_CELLS=1`` all of them are.
+A share of the cells is checked in every run; with ``TIRX_EQ_CELLS=1`` all of them are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of products on the tensor core: each of its entries computes what numpy computes.
 
-A share of the entries is executed in every run; with ``TIRX_EQ_ALL_CELLS=1`` all of them are.
+A share of the entries is executed in every run; with ``TIRX_EQ_CELLS=1`` all of them are.
 """
 
 from __future__ import annotations

@@ -423,11 +423,15 @@ class Lowerer(Placed):
             len(self.contexts), s, place.active, self.launch, self.storage, self.target, place.environment, place.ranges,
             place.looped,
         )
-        staged = next((made for stage in STAGES if (made := stage(context))), None) if depth < MAX_STAGES else None
+        staged = self.stages(context) if depth < MAX_STAGES else None
         if staged is not None:
             return self._staged(staged, place, depth + 1)
         self.contexts.append(context)
         return [Comment(f"{s.op.short_name} at {s.scope} scope", s.span), TileCall(context.index)]
+
+    def stages(self, context: CallContext) -> Sequence[Stmt] | None:
+        """The statements that a call is made of, or None: it is lowered as it is."""
+        return next((made for stage in STAGES if (made := stage(context))), None)
 
     def _staged(self, parts: Sequence[Stmt], place: Place, depth: int) -> list[Node]:
         """What a call is made of, which may be made of others in turn."""

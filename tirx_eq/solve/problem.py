@@ -74,7 +74,7 @@ def build(func: PrimFunc, target: str) -> Problem:
             raise OpenShape(f"the layout of '{d.buffer.name}' is open, so its extents must be constant", span=d.span)
     unknowns = find_unknowns(found)
     base, renamed = rebuilt(func, {d.buffer: row_major(const_shape(d.buffer)) for d in found if is_open(d.buffer.layout)})
-    uses = uses_of(base, target)
+    uses = uses_of(base, target, [renamed.get(m.buffer, m.buffer) for u in unknowns for m in u.members])
     problem = Problem(func, target, unknowns, uses)
     home = {id(renamed.get(m.buffer, m.buffer)): (u, m) for u in unknowns for m in u.members}
     asked = _tables(problem, home)

@@ -5,6 +5,7 @@ The compiler's own lowering walks the function, so that threads, ranges and unro
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,8 +66,9 @@ class Uses:
 class _Walker(Lowerer):
     """The compiler's lowering, which also counts iterations and notes scalar accesses."""
 
-    def __init__(self, func: PrimFunc, launch: Launch, storage: Storage, target: str) -> None:
+    def __init__(self, func: PrimFunc, launch: Launch, storage: Storage, target: str, undecided: Collection[Buffer]) -> None:
         super().__init__(func, launch, storage, target)
+        self.undecided = {id(b) for b in undecided}
         self.weights: list[int] = []
         self.element_accesses: list[ScalarAccess] = []
         self.element_weights: list[int] = []
@@ -88,6 +90,11 @@ class _Walker(Lowerer):
                 for k in range(scalars, len(self.element_accesses)):
                     self.element_weights[k] *= trips
         return tuple(nodes)
+
+    def stages(self, context: CallContext) -> Sequence[Stmt] | None:
+        """A call on layouts that are to be chosen is lowered as it is: a mismatch of layouts now says nothing."""
+        open_ = any(id(o.buffer) in self.undecided for o in context.operands.values())
+        return None if open_ else super().stages(context)
 
     def _note(self, s: Stmt, place: Place) -> None:
         if isinstance(s, BufferStore):
@@ -149,15 +156,15 @@ def _loads(parts: Any) -> tuple[list[BufferLoad], list[Buffer]]:
     return walk.loads, walk.addressed
 
 
-def uses_of(func: PrimFunc, target: str) -> Uses:
-    """What a function with concrete layouts does with its buffers.
+def uses_of(func: PrimFunc, target: str, undecided: Collection[Buffer] = ()) -> Uses:
+    """What a function with concrete layouts does with its buffers; those of ``undecided`` ones stand for any.
 
     Raises LoweringError as compiling it would, but for shared memory beyond the limit: that is a constraint of its own.
     """
     launch = find_launch(func)
     func = distribute(func, launch)  # what each CTA of a cluster does
     storage = plan(func, limit=None)
-    walk = _Walker(func, launch, storage, target)
+    walk = _Walker(func, launch, storage, target, undecided)
     walk.run()
     return Uses(
         func, launch, storage, tuple(walk.contexts), tuple(walk.weights), tuple(walk.element_accesses),
