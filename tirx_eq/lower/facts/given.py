@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ...egraph.cost import cost
 from ...egraph.facts import gather
 from ...egraph.narrow import about, conjuncts, narrowed
 from ...egraph.result import Simplified, checked_equal
@@ -100,6 +101,24 @@ def _proved(name: str, bounds: tuple[int, int], facts: tuple[Term, ...], ranges:
     except ProofError:
         return None
     return Narrowing(name, low, high, because, verdict.decided_by) if verdict.status == "equal" else None
+
+
+COMPARISONS = frozenset(("lt", "le", "eq", "ne"))
+
+
+def may_decide(term: Term, facts: tuple[Term, ...], ranges: Ranges) -> bool:
+    """Whether it is worth the time of an e-graph to ask what ``facts`` make of a term.
+
+    Of a comparison of one or two operations nothing can be left but a truth value: ranges, or the same condition, decide it.
+    """
+    if not isinstance(term, tuple) or term[0] not in COMPARISONS or cost(term) > 2 or term in facts:
+        return True
+    found = narrowed(facts, {n: ranges[n] for n in names(term).union(*map(names, facts))})
+    if any(low > high for low, high in found.values()):  # code that is never reached
+        return False
+    table = Table({n: found[n] for n in names(term)})
+    low, high = table.interval[table.add(term)]
+    return low == high
 
 
 def simplified_under(
