@@ -16,7 +16,7 @@ from ..ir.node import fields
 from ..prove.table import Table
 from .code.shared import SHARED_RANGE, shared_address
 from .code.widths import Widths
-from .facts.given import Narrowing, facts_of, may_decide, narrowings, simplified_under
+from .facts.given import Narrowing, facts_of, may_gain, narrowings, simplified_under
 from .facts.guards import Guards, everywhere
 from .program import Block, Define, If, Instruction, Loop, Node, Repeat, Store, Wait, operand_exprs, walk
 from .scope import new_scope
@@ -128,7 +128,7 @@ class Indices:
             for t in terms:
                 facts = about(self._givens[guards].facts, t)
                 sensitive = any(isinstance(x, tuple) and x[0] in SENSITIVE for x in postorder(t))
-                if facts and self._in_64_bits(t) and sensitive and may_decide(t, facts, self.scope.ranges):
+                if facts and self._in_64_bits(t) and sensitive and may_gain(t, facts, self.scope.ranges):
                     groups.setdefault(facts, {})[t] = None
         cheaper = simplified_under([(t, facts) for facts, group in groups.items() for t in group], self.scope.ranges)
         for guards, terms in places.items():
