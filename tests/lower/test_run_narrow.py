@@ -41,7 +41,8 @@ def made(call: str, dtype: str):
 
 
 def values(dtype: str, near: bool = False) -> list[np.ndarray]:
-    """Any bits, NaN and infinity among them; ``near``: not far from 1."""
+    """Any bits, NaN and the largest among them (no infinity: a conversion to e5m2 makes the largest number of it); ``near``:
+    not far from 1."""
     rng = np.random.default_rng(5)
     target = dt.numpy_dtype(dtype)
     if dtype == "bool":
@@ -50,7 +51,8 @@ def values(dtype: str, near: bool = False) -> list[np.ndarray]:
     some = [np.where(rng.random((ROWS, COLUMNS)) < 0.5, rng.integers(low, high, (ROWS, COLUMNS)),
                      rng.integers(115, 140, (ROWS, COLUMNS)) if dtype == E8M0 and not near else
                      rng.integers(low, high, (ROWS, COLUMNS))) for _ in "DABC"]  # fmt: skip
-    return [x.astype(np.uint8).view(target) for x in some]
+    infinite = 0x7C if dtype == "float8_e5m2" else 0x100
+    return [np.where(x & 0x7F == infinite, 1, x).astype(np.uint8).view(target) for x in some]
 
 
 def both(call: str, dtype: str, near: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -129,7 +129,7 @@ def minimum(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iub":
         return np.minimum(a, b)
     x, y = widen(a), widen(b)
-    return _as_result(np.where((x < y) | np.isnan(y) | ((x == y) & np.signbit(x)), a, b))
+    return np.where((x < y) | np.isnan(y) | ((x == y) & np.signbit(x)), a, b)
 
 
 def maximum(a: Array, b: Array) -> Array:
@@ -138,12 +138,7 @@ def maximum(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iub":
         return np.maximum(a, b)
     x, y = widen(a), widen(b)
-    return _as_result(np.where((x > y) | np.isnan(y) | ((x == y) & ~np.signbit(x)), a, b))
-
-
-def _as_result(a: Array) -> Array:
-    """Values that an operation chose, as its results: of formats that are only converted to they saturate."""
-    return round_to(widen(a), a.dtype.name) if a.dtype.name in SATURATING else a
+    return np.where((x > y) | np.isnan(y) | ((x == y) & ~np.signbit(x)), a, b)
 
 
 #: Node name -> function of two arrays of one dtype.
